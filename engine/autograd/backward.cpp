@@ -1,0 +1,158 @@
+// Backward: a loop from the last step to the first. No recursion, so a chain of a million steps needs no stack.
+#include "engine/autograd/core_ops.hpp"
+#include "engine/autograd/tape_state.hpp"
+#include "engine/core/parallel.hpp"
+#include "engine/kernels/kernels.hpp"
+#include "engine/tensor/view.hpp"
+
+namespace gradus {
+namespace {
+
+// slot += gradient where nobody else holds the storage of either shape; false when it must be added out of place.
+bool add_in_place(Tensor& slot, const Tensor& gradient) {
+  if (!slot.buffer().unique() || !slot.is_contiguous() || !gradient.is_contiguous()) return false;
+  visit_floating(slot.dtype(), "backward", [&](auto tag) {
+    using T = decltype(tag);
+    T* into = slot.mutable_data<T>();
+    const T* from = gradient.data<T>();
+    const auto add_runs = kernels::active<T>().elementwise.binary[static_cast<std::size_t>(kernels::Binary::add)];
+    parallel_for(slot.numel(), index_t{1} << 15, [&](index_t begin, index_t end) { add_runs(into + begin, 1, from + begin, 1, into + begin, end - begin); });
+  });
+  return true;
+}
+
+}  // namespace
+
+Vjp::Vjp(TapeState& tape, std::int32_t step, Gradients& gradients, bool record) noexcept
+    : tape_(tape), step_(step), gradients_(gradients), record_(record) {}
+
+int Vjp::inputs() const noexcept { return static_cast<int>(tape_.steps_[static_cast<std::size_t>(step_)].inputs); }
+
+bool Vjp::needs(int i) const noexcept {
+  const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];
+  return tape_.values_[static_cast<std::size_t>(tape_.inputs_of(step)[static_cast<std::size_t>(i)])].needs_grad;
+}
+
+const Shape& Vjp::input_shape(int i) const noexcept {
+  const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];
+  return tape_.values_[static_cast<std::size_t>(tape_.inputs_of(step)[static_cast<std::size_t>(i)])].data.shape();
+}
+
+const void* Vjp::attributes() const noexcept { return tape_.attributes_of(tape_.steps_[static_cast<std::size_t>(step_)]); }
+
+Tensor Vjp::input(int i) const {
+  const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];
+  return saved(tape_.inputs_of(step)[static_cast<std::size_t>(i)], i >= 31 || (step.op->saves & save::input(i)), "input", i);
+}
+
+Tensor Vjp::output(int i) const {
+  const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];
+  return saved(step.first_output + i, step.op->saves & save::output, "output", i);
+}
+
+Tensor Vjp::saved(std::int32_t id, bool declared, const char* what, int i) const {
+  const auto& value = tape_.values_[static_cast<std::size_t>(id)];
+  const char* op = tape_.steps_[static_cast<std::size_t>(step_)].op->name;
+  if (!declared || !value.data.defined()) throw GraphError(op, cat("its vjp reads ", what, " ", i, ", which it does not declare as saved"), "add it to OpDef::saves");
+  if (value.data.version() != value.version)
+    throw GraphError(op, cat(what, " ", i, ", ", tape_.describe(id), ", was changed in place after the forward pass"),
+                     "run backward first, or give the op a copy");
+  return record_ ? tape_.handle_for(id) : value.data;
+}
+
+void Vjp::to(int i, const Tensor& gradient) {
+  if (!needs(i)) return;
+  const std::int32_t id = tape_.inputs_of(tape_.steps_[static_cast<std::size_t>(step_)])[static_cast<std::size_t>(i)];
+  if (sent_) (*sent_)[static_cast<std::size_t>(i)] = gradient;
+  tape_.accumulate(gradients_, id, gradient, record_);
+}
+
+void TapeState::accumulate(Gradients& gradients, std::int32_t id, const Tensor& gradient, bool record) {
+  const Tensor& like = values_[static_cast<std::size_t>(id)].data;
+  if (gradient.dtype() != like.dtype())
+    throw GraphError("backward", cat("a gradient of dtype ", name_of(gradient.dtype()), " for ", describe(id), ", which is ", name_of(like.dtype())), "the vjp must keep dtypes");
+  const Shape shape = like.shape();  // recording a sum may move values_
+  const Tensor summed = gradient.shape() == shape ? gradient : sum_to_shape(gradient, shape);
+  Tensor& slot = gradients.by_id_[static_cast<std::size_t>(id)];
+  if (!slot.defined()) slot = summed;
+  else if (record || !add_in_place(slot, summed)) slot = add(slot, summed);
+}
+
+// An op without a rule is found before any work is done, and only if the gradient would have to pass through it.
+void TapeState::check_backward_rules(std::int32_t last) const {
+  bool missing = false;
+  for (std::int32_t s = 0; s <= last && !missing; ++s) {
+    const Step& step = steps_[static_cast<std::size_t>(s)];
+    missing = step.needs_grad && step.op->vjp == nullptr;
+  }
+  if (!missing) return;
+  std::vector<bool> reached(values_.size(), false);
+  for (std::int32_t o = 0; o < steps_[static_cast<std::size_t>(last)].outputs; ++o) reached[static_cast<std::size_t>(steps_[static_cast<std::size_t>(last)].first_output + o)] = true;
+  for (std::int32_t s = last; s >= 0; --s) {
+    const Step& step = steps_[static_cast<std::size_t>(s)];
+    bool used = false;
+    for (int o = 0; o < step.outputs; ++o) used = used || reached[static_cast<std::size_t>(step.first_output + o)];
+    if (!used || !step.needs_grad) continue;
+    if (step.op->vjp == nullptr)
+      throw GraphError(step.op->name, cat("has no gradient rule", step.scope ? cat(", used in ", text(step.scope)) : ""), "give its OpDef a vjp, or detached() its input");
+    for (const std::int32_t id : inputs_of(step)) reached[static_cast<std::size_t>(id)] = true;
+  }
+}
+
+void TapeState::backward_step(std::int32_t s, Gradients& gradients, bool record) {
+  const Step step = steps_[static_cast<std::size_t>(s)];  // a copy: recording may move steps_
+  if (!step.needs_grad) return;
+  const Tensor gradient = gradients.by_id_[static_cast<std::size_t>(step.first_output)];
+  if (!gradient.defined()) return;
+  Vjp vjp(*this, s, gradients, record);
+  vjp.grad_ = gradient;
+  std::vector<Tensor> sent;
+  const bool observed = !observers_.empty();
+  if (observed) {
+    sent.resize(step.inputs);
+    vjp.sent_ = &sent;
+  }
+  const double start = observed ? now_seconds() : 0;
+  if (step.op->fused_vjp && !record) step.op->fused_vjp(vjp);
+  else step.op->vjp(vjp);
+  ++gradients.steps_visited_;
+  if (observed) notify_backward(s, gradient, sent, now_seconds() - start);
+  // Under Retain::saved a gradient that has passed on is not needed again: freeing it now halves the memory of a pass.
+  if (!record && options_.retain == Retain::saved) gradients.by_id_[static_cast<std::size_t>(step.first_output)] = Tensor();
+}
+
+Gradients TapeState::backward(const Tensor& y, const BackwardOptions& options) {
+  const std::int32_t id = id_of(y, "backward");
+  const Value& value = values_[static_cast<std::size_t>(id)];
+  if (!is_floating(y.dtype())) throw DTypeError("backward", cat("y is ", name_of(y.dtype())), "differentiate a floating-point value");
+  if (!value.needs_grad) throw GraphError("backward", cat(describe(id), " does not depend on any variable"), "use tape.variable or tape.watch");
+  Tensor seed = options.cotangent;
+  if (!seed.defined()) {
+    if (y.numel() != 1) throw ShapeError("backward", cat("y has shape ", y.shape(), ", not one number"), "reduce it, or give a cotangent of its shape");
+    seed = Tensor::ones(y.shape(), y.dtype());
+  }
+  if (seed.shape() != y.shape()) throw ShapeError("backward", cat("the cotangent has shape ", seed.shape(), ", y has ", y.shape()), "give one number for each of y");
+  if (seed.dtype() != y.dtype()) throw DTypeError("backward", cat("the cotangent is ", name_of(seed.dtype()), ", y is ", name_of(y.dtype())), "cast it");
+  const std::int32_t last = value.producer;
+  if (last >= 0) check_backward_rules(last);
+  Gradients gradients;
+  gradients.tape_ = this;
+  gradients.epoch_ = epoch_;
+  gradients.by_id_.resize(static_cast<std::size_t>(id) + 1);
+  gradients.by_id_.back() = seed;
+  for (std::int32_t s = last; s >= 0; --s) backward_step(s, gradients, options.record);
+  return gradients;
+}
+
+Tensor Gradients::of(const Tensor& tensor) const {
+  if (tape_ == nullptr) throw GraphError("gradients", "empty", "call backward first");
+  if (tape_->epoch_ != epoch_) throw GraphError("gradients", "the tape was cleared since", "read gradients before clear()");
+  const auto id = static_cast<std::size_t>(tape_->id_of(tensor, "gradients"));
+  if (id < by_id_.size() && by_id_[id].defined()) return by_id_[id];
+  const auto& value = tape_->values_[id];
+  if (value.producer >= 0 && value.needs_grad && tape_->options_.retain == Retain::saved)
+    throw GraphError("gradients", cat("the gradient of ", tape_->describe(static_cast<std::int32_t>(id)), " was not kept"), "open the tape with Retain::all");
+  return zeros(tensor.shape(), tensor.dtype());
+}
+
+}  // namespace gradus

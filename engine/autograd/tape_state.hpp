@@ -1,0 +1,106 @@
+#pragma once
+// What a Tape holds. Private to engine/autograd.
+//
+// States are never freed but handed to the next tape with a new epoch: a tensor may outlive its tape, and its handle must
+// then be recognisably stale, not dangling.
+
+#include <map>
+#include <string>
+
+#include "engine/autograd/tape.hpp"
+
+namespace gradus {
+
+template <class T>
+using PoolVector = std::vector<T, PoolAllocator<T>>;
+
+class TapeState {
+ public:
+  struct Value {
+    Tensor data;                   // without storage when not retained; always has shape and dtype
+    std::uint32_t version = 0;     // of the storage when it was saved
+    std::int32_t producer = -1;    // step, or -1 for a leaf
+    std::int32_t last_use = -1;    // last step that reads it
+    std::uint32_t name = 0;
+    bool needs_grad = false;
+    bool keep = false;             // survives a replay: leaves, saved values, everything under Retain::all
+  };
+  struct Step {
+    const OpDef* op;
+    std::uint32_t first_input, attributes, scope;  // indices into the flat arrays
+    std::int32_t first_output;
+    std::uint32_t inputs;
+    std::uint8_t outputs;
+    bool needs_grad;
+  };
+
+  [[nodiscard]] static TapeState* acquire(const TapeOptions& options);
+  void retire() noexcept;
+
+  // apply.cpp
+  [[nodiscard]] Tensor apply(const OpDef& op, std::span<const Tensor* const> inputs, const void* attributes, std::size_t bytes);
+  [[nodiscard]] bool recording() const noexcept { return paused_ == 0; }
+  /// The tape of these inputs, or null. Stale handles and mixed tapes are GraphErrors.
+  [[nodiscard]] static TapeState* of(const OpDef& op, std::span<const Tensor* const> inputs);
+
+  // tape_state.cpp
+  std::int32_t add_leaf(const Tensor& value, bool needs_grad, std::string_view name);
+  [[nodiscard]] Tensor handle_for(std::int32_t id) const;
+  [[nodiscard]] std::int32_t id_of(const Tensor& tensor, const char* where) const;
+  void clear();
+  [[nodiscard]] std::uint32_t intern(std::uint32_t parent, std::string_view name);
+  [[nodiscard]] std::string_view text(std::uint32_t id) const noexcept { return texts_[id]; }
+  [[nodiscard]] std::string describe(std::int32_t id) const;
+  [[nodiscard]] std::span<const std::int32_t> inputs_of(const Step& step) const noexcept { return {input_ids_.data() + step.first_input, step.inputs}; }
+  [[nodiscard]] const void* attributes_of(const Step& step) const noexcept { return attributes_.data() + step.attributes; }
+
+  // backward.cpp
+  [[nodiscard]] Gradients backward(const Tensor& y, const BackwardOptions& options);
+  void accumulate(Gradients& gradients, std::int32_t id, const Tensor& gradient, bool record);
+
+  // replay.cpp
+  void set(std::int32_t id, const Tensor& value);
+  void replay(const ReplayOptions& options);
+
+  // observe.cpp
+  void notify_forward(std::int32_t step, std::span<const Tensor* const> inputs, std::span<const Tensor* const> outputs, double seconds);
+  void notify_backward(std::int32_t step, const Tensor& gradient, std::span<const Tensor> sent, double seconds);
+
+  TapeOptions options_;
+  std::uint32_t epoch_ = 1;
+  std::uint64_t noise_ = 0;
+  int paused_ = 0;
+  std::uint32_t scope_ = 0;
+  PoolVector<Value> values_;
+  PoolVector<Step> steps_;
+  PoolVector<std::int32_t> input_ids_;
+  PoolVector<std::byte> attributes_;
+  std::vector<Observer*> observers_;
+
+ private:
+  void record(Run& run, std::size_t attribute_bytes);
+  std::int32_t record_input(const Tensor& tensor, bool saved, std::int32_t step);
+  void check_backward_rules(std::int32_t last) const;
+  void backward_step(std::int32_t step, Gradients& gradients, bool record);
+  void replay_step(std::int32_t step);
+  void require_replayable(std::int32_t from) const;
+
+  // (parent, part) -> index of the joined text: scopes "a/b" and value names share one table that lives as long as the tape.
+  struct PartLess {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const noexcept {
+      if (a.first != b.first) return a.first < b.first;
+      return std::string_view(a.second) < std::string_view(b.second);
+    }
+  };
+  std::map<std::pair<std::uint32_t, std::string>, std::uint32_t, PartLess> interned_;
+  std::vector<std::string> texts_{""};
+};
+
+/// Seconds on a steady clock; read only when somebody observes.
+[[nodiscard]] double now_seconds() noexcept;
+/// The number of a pass and the step, mixed: what Run::noise() returns.
+[[nodiscard]] std::uint64_t step_noise(std::uint64_t counter, std::int32_t step) noexcept;
+
+}  // namespace gradus
