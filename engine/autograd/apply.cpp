@@ -16,6 +16,7 @@ InputSpec normal_input(const Shape& shape) { return {shape, InputSpec::Fill::nor
 InputSpec uniform_input(const Shape& shape, double low, double high) { return {shape, InputSpec::Fill::uniform, low, high, {}}; }
 InputSpec integer_input(const Shape& shape, index_t below) { return {shape, InputSpec::Fill::integers, 0, static_cast<double>(below), {}}; }
 InputSpec boolean_input(const Shape& shape) { return {shape, InputSpec::Fill::booleans, 0, 1, {}}; }
+InputSpec integer_values(const Shape& shape, std::vector<double> values) { return {shape, InputSpec::Fill::integer_values, 0, 1, std::move(values)}; }
 InputSpec value_input(const Shape& shape, std::vector<double> values) { return {shape, InputSpec::Fill::values, 0, 1, std::move(values)}; }
 
 const char* Run::name() const noexcept { return op_.name; }

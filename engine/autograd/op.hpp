@@ -69,18 +69,18 @@ class Run {
 
 /// How the checks fill one input of a case.
 struct InputSpec {
-  enum class Fill : std::uint8_t { normal, uniform, integers, booleans, values };
+  enum class Fill : std::uint8_t { normal, uniform, integers, booleans, values, integer_values };
   Shape shape;
   Fill fill = Fill::normal;
   double low = 0, high = 1;    ///< uniform: the interval; integers: [low, high)
-  std::vector<double> values;  ///< values: row-major, the whole input
-  [[nodiscard]] bool differentiable() const noexcept { return fill == Fill::normal || fill == Fill::uniform || fill == Fill::values; }
+  std::vector<double> values;  ///< values, integer_values: row-major, the whole input
 };
 [[nodiscard]] InputSpec normal_input(const Shape& shape);
 [[nodiscard]] InputSpec uniform_input(const Shape& shape, double low, double high);
 [[nodiscard]] InputSpec integer_input(const Shape& shape, index_t below);
 [[nodiscard]] InputSpec boolean_input(const Shape& shape);
 [[nodiscard]] InputSpec value_input(const Shape& shape, std::vector<double> values);
+[[nodiscard]] InputSpec integer_values(const Shape& shape, std::vector<double> values);
 
 /// One case of an op: its inputs and how the public function is called on them.
 struct OpCase {

@@ -147,6 +147,7 @@ class Vjp {
   [[nodiscard]] Tensor input(int i) const;
   [[nodiscard]] Tensor output(int i = 0) const;
   [[nodiscard]] const Shape& input_shape(int i) const noexcept;
+  [[nodiscard]] DType input_dtype(int i) const noexcept;
   [[nodiscard]] const Tensor& grad() const noexcept { return grad_; }
   template <class Attributes>
   [[nodiscard]] const Attributes& attr() const noexcept {

@@ -1,0 +1,40 @@
+#pragma once
+// Shape rules and small helpers that op definitions share. For engine/ops only.
+
+#include "engine/autograd/tape.hpp"
+#include "engine/ops/elementwise.hpp"
+#include "engine/tensor/compute.hpp"
+#include "engine/tensor/view.hpp"
+
+namespace gradus::define {
+
+inline void require_floating(const Run& r, int i) {
+  if (!is_floating(r.in(i).dtype())) throw DTypeError(r.name(), cat("input ", i, " is ", name_of(r.in(i).dtype())), "cast to f32 or f64");
+}
+
+inline void require_dtype(const Run& r, int i, DType dtype) {
+  if (r.in(i).dtype() != dtype) throw DTypeError(r.name(), cat("input ", i, " is ", name_of(r.in(i).dtype()), ", not ", name_of(dtype)), "cast it");
+}
+
+inline void require_same_dtype(const Run& r, int i, int j) {
+  if (r.in(i).dtype() != r.in(j).dtype())
+    throw DTypeError(r.name(), cat("dtypes differ: ", name_of(r.in(i).dtype()), " and ", name_of(r.in(j).dtype())), "cast one of them");
+}
+
+/// One floating input; the output is like it.
+inline void like_floating_input(Run& r) {
+  require_floating(r, 0);
+  r.declare(r.in(0).shape(), r.in(0).dtype());
+}
+
+/// A temperature, step size or the like: finite and above zero.
+inline void require_positive(const char* op, const char* what, double value) {
+  if (!(value > 0) || value > std::numeric_limits<double>::max()) throw ValueError(op, cat(what, " is ", value), "it must be finite and > 0");
+}
+
+/// Infinite slopes times no gradient would be NaN: where nothing arrived, nothing is sent.
+[[nodiscard]] inline Tensor unless_zero(const Tensor& arrived, const Tensor& gradient) { return where(equal_to(arrived, 0.0), 0.0, gradient); }
+
+using Inputs = std::span<const Tensor>;
+
+}  // namespace gradus::define

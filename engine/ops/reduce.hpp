@@ -1,0 +1,31 @@
+#pragma once
+// Reductions over any axes. An empty list of axes means all. Sums run in the fixed tree of kernels/reduce.hpp, so the bits
+// depend on neither threads, instruction set (with fma) nor layout.
+
+#include "engine/autograd/op.hpp"
+
+namespace gradus {
+
+struct ReduceOptions {
+  Dims axes{};        ///< axes to reduce, negative ones from the end; empty: all
+  bool keep = false;  ///< leave reduced axes as size 1
+};
+
+/// Of nothing: 0.
+[[nodiscard]] Tensor sum(const Tensor& x, const ReduceOptions& options = {});
+/// Of nothing: an error.
+[[nodiscard]] Tensor mean(const Tensor& x, const ReduceOptions& options = {});
+/// Largest and smallest element; NaN if there is one; ties share the gradient evenly. Of nothing: an error.
+[[nodiscard]] Tensor max(const Tensor& x, const ReduceOptions& options = {});
+[[nodiscard]] Tensor min(const Tensor& x, const ReduceOptions& options = {});
+/// Population variance (divided by n - correction).
+[[nodiscard]] Tensor var(const Tensor& x, const ReduceOptions& options = {}, index_t correction = 0);
+/// ln sum e^x, shifted by the maximum. Of nothing but -inf: -inf with gradient 0. Of nothing: -inf.
+[[nodiscard]] Tensor logsumexp(const Tensor& x, const ReduceOptions& options = {});
+/// Index (i64) of the largest or smallest along one axis; ties give the lowest index, NaN wins. Not differentiable.
+[[nodiscard]] Tensor argmax(const Tensor& x, index_t axis, bool keep = false);
+[[nodiscard]] Tensor argmin(const Tensor& x, index_t axis, bool keep = false);
+
+[[nodiscard]] std::span<const OpDef* const> reduce_ops();
+
+}  // namespace gradus

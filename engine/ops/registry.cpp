@@ -1,0 +1,32 @@
+#include "engine/ops/registry.hpp"
+
+#include "engine/core/text.hpp"
+#include "engine/ops/distance.hpp"
+#include "engine/ops/elementwise.hpp"
+#include "engine/ops/layout.hpp"
+#include "engine/ops/matmul.hpp"
+#include "engine/ops/normalize.hpp"
+#include "engine/ops/reduce.hpp"
+
+namespace gradus {
+
+const std::vector<const OpDef*>& all_ops() {
+  static const std::vector<const OpDef*> all = [] {
+    std::vector<const OpDef*> ops;
+    for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(), distance_ops()})
+      ops.insert(ops.end(), family.begin(), family.end());
+    return ops;
+  }();
+  return all;
+}
+
+const OpDef& find_op(std::string_view name) {
+  std::vector<std::string> names;
+  for (const OpDef* op : all_ops()) {
+    if (op->name == name) return *op;
+    names.emplace_back(op->name);
+  }
+  throw ValueError("ops", cat("no op named '", name, "'"), suggest_names(name, names));
+}
+
+}  // namespace gradus
