@@ -42,7 +42,7 @@ install_missing() {
 jobs() {
   local cores gigabytes
   cores=$(nproc)
-  gigabytes=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+  gigabytes=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null || echo "$cores")
   if ((gigabytes < 1)); then gigabytes=1; fi
   echo $((cores < gigabytes ? cores : gigabytes))
 }
