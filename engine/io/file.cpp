@@ -99,7 +99,7 @@ std::string gunzip(std::string_view bytes, const std::string& where) {
     written += available_out - z.avail_out;
     if (status == Z_STREAM_END) {
       if (read == bytes.size()) break;
-      inflateReset(&z);  // another member follows
+      inflateReset(&z);                  // another member follows
     } else if (status == Z_BUF_ERROR) {  // no progress although there is room: the input has ended too early
       throw IoError(where, "is a gzip file that was cut short", "fetch it again");
     } else if (status != Z_OK) {
@@ -123,7 +123,7 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
-std::string quoted(std::string_view text) {
+std::string excerpt(std::string_view text) {
   constexpr std::size_t limit = 40;
   std::size_t length = std::min(text.size(), limit);
   if (length < text.size())

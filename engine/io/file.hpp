@@ -17,7 +17,7 @@ namespace gradus::io {
 [[nodiscard]] std::string gunzip(std::string_view bytes, const std::string& where);
 
 /// Text quoted for an error message: control bytes replaced, at most 40 bytes, never cut inside a UTF-8 character.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string excerpt(std::string_view text);
 
 /// A result file that appears whole or not at all. Constructing it claims the place, so that an unwritable path is found
 /// before hours of work; bytes go to a temporary file beside it; `commit` moves that to its name. Without `commit` the

@@ -39,7 +39,7 @@ class HeaderParser {
       if (key == "descr" && !descr) descr = descr_value();
       else if (key == "fortran_order" && !fortran_order) fortran_order = boolean();
       else if (key == "shape" && !shape) shape = tuple();
-      else fail(cat("unexpected key ", quoted(key)));
+      else fail(cat("unexpected key ", excerpt(key)));
       if (!accept(',')) {
         expect('}');
         break;
@@ -135,7 +135,7 @@ struct Element {
 
 Element element_of(const std::string& descr, const std::string& where) {
   const auto fail = [&]() -> Element {
-    throw IoError(where, cat("holds elements of type ", quoted(descr), ", which are not read"), "f2, f4, f8, i1 to i8, u1 to u4 and b1 are");
+    throw IoError(where, cat("holds elements of type ", excerpt(descr), ", which are not read"), "f2, f4, f8, i1 to i8, u1 to u4 and b1 are");
   };
   if (descr.size() != 3) return fail();
   const char order = descr[0];
@@ -173,6 +173,7 @@ T load(const char* from, bool swap) {
 /// Calls `place(source_index)` for every element of the row-major result in order, when the source is column-major.
 template <class F>
 void for_each_fortran(const Shape& shape, index_t count, F&& place) {
+  if (count == 0) return;  // the other sizes may then have a product beyond 64 bits
   Dims index = Dims::filled(shape.rank(), 0), stride = Dims::filled(shape.rank(), 1);
   for (int axis = 1; axis < shape.rank(); ++axis) stride[axis] = stride[axis - 1] * shape[axis - 1];
   index_t source = 0;
@@ -261,11 +262,12 @@ NpyArray parse_npy(std::string_view file, const std::string& where) {
   const Header header = HeaderParser(header_text(file, data, where), where).parse();
   const Element element = element_of(header.descr, where);
   if (!size_matches(header.shape, element.size, data.size()))
-    throw IoError(where, cat("announces shape ", header.shape, " of ", header.descr, ", but ", data.size(), " bytes of data follow"), "the file is cut short or damaged");
+    throw IoError(where, cat("announces shape ", header.shape, " of ", header.descr, ", but ", data.size(), " bytes of data follow"),
+                  "the file is cut short or damaged");
   NpyArray array{header.shape, element.dtype, {}};
   try {
     array.bytes.resize(static_cast<std::size_t>(byte_size(array.shape, array.dtype)));
-  } catch (const std::exception&) {  // bad_alloc, length_error, or a shape of zeros whose other sizes overflow
+  } catch (const std::exception&) {  // bad_alloc, length_error, or an overflow by widening
     throw IoError(where, cat("shape ", array.shape, " of ", name_of(array.dtype), " does not fit in memory"));
   }
   convert_elements(data, header, element, array.bytes, where);

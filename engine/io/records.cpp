@@ -8,8 +8,7 @@
 
 namespace gradus::io {
 
-RecordReader::RecordReader(std::string_view text, char delimiter, std::string where)
-    : text_(text), delimiter_(delimiter), where_(std::move(where)) {}
+RecordReader::RecordReader(std::string_view text, char delimiter, std::string where) : text_(text), delimiter_(delimiter), where_(std::move(where)) {}
 
 bool RecordReader::skip_to_record() {
   while (at_ < text_.size()) {
@@ -94,37 +93,46 @@ void RecordReader::quoted_field() {
   if (delimiter_ == whitespace && at_ > after && !at_line_end()) --at_;  // next() steps over one blank
 }
 
+namespace {
+
+/// What the first lines say about one candidate for the delimiter.
+struct Candidate {
+  char delimiter;
+  int lines_with = 0;
+  bool regular = true;  // as often in every line as in the first
+  std::size_t in_first = 0, in_line = 0;
+};
+
+}  // namespace
+
 char detect_delimiter(std::string_view text) {
-  constexpr std::array<char, 3> candidates = {'\t', ';', ','};
   constexpr int sample = 20;
-  std::array<int, 3> present = {};    // sampled lines that have the candidate at all
-  std::array<bool, 3> equal = {true, true, true};
-  std::array<std::size_t, 3> first = {};
+  std::array<Candidate, 3> candidates = {Candidate{'\t'}, Candidate{';'}, Candidate{','}};
   int lines = 0;
-  for (std::size_t at = 0; at < text.size() && lines < sample;) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    at = end + 1;
-    const std::size_t start = line.find_first_not_of(" \t\r");
-    if (start == std::string_view::npos || line[start] == '#') continue;
-    std::array<std::size_t, 3> count = {};
+  for (std::size_t at = 0; at < text.size() && lines < sample; ++at) {
+    const std::size_t start = text.find_first_not_of(" \t\r\n", at);
+    if (start == std::string_view::npos) break;
+    const bool comment = text[start] == '#';
+    for (Candidate& candidate : candidates) candidate.in_line = 0;
     bool in_quotes = false;
-    for (const char c : line) {
-      if (c == '"') in_quotes = !in_quotes;
-      for (std::size_t i = 0; i < candidates.size(); ++i) count[i] += !in_quotes && c == candidates[i];
+    for (at = start; at < text.size() && (text[at] != '\n' || (in_quotes && !comment)); ++at) {
+      if (text[at] == '"') in_quotes = !in_quotes;
+      for (Candidate& candidate : candidates) candidate.in_line += !in_quotes && text[at] == candidate.delimiter;
     }
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      present[i] += count[i] > 0;
-      if (lines == 0) first[i] = count[i];
-      equal[i] = equal[i] && count[i] == first[i];
+    if (comment) continue;
+    for (Candidate& candidate : candidates) {
+      if (lines == 0) candidate.in_first = candidate.in_line;
+      candidate.regular = candidate.regular && candidate.in_line == candidate.in_first;
+      candidate.lines_with += candidate.in_line > 0;
     }
     ++lines;
   }
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    if (lines > 0 && present[i] == lines && equal[i]) return candidates[i];
-  // No candidate is regular: the one in most lines, so that the error speaks of a ragged table and not of odd text.
-  const auto most = std::max_element(present.begin(), present.end());
-  return *most * 2 > lines ? candidates[static_cast<std::size_t>(most - present.begin())] : whitespace;
+  for (const Candidate& candidate : candidates)
+    if (candidate.regular && candidate.in_first > 0) return candidate.delimiter;
+  // None is regular: the one in most lines, so that the error speaks of a ragged table and not of odd text.
+  const auto fewer = [](const Candidate& a, const Candidate& b) { return a.lines_with < b.lines_with; };
+  const auto most = std::max_element(candidates.begin(), candidates.end(), fewer);
+  return most->lines_with * 2 > lines ? most->delimiter : whitespace;
 }
 
 }  // namespace gradus::io

@@ -22,6 +22,8 @@ using Record = std::vector<std::string>;
 
 /// The number a field holds, in the C locale whatever the user's; nothing for text. May be NaN or infinite.
 std::optional<double> number_in(std::string_view field) {
+  while (!field.empty() && field.front() == ' ') field.remove_prefix(1);  // only a quoted field has any left
+  while (!field.empty() && field.back() == ' ') field.remove_suffix(1);
   if (field.size() > 1 && field[0] == '+' && field[1] != '-') field.remove_prefix(1);
   double value = 0;
   const char* end = field.data() + field.size();
@@ -103,7 +105,7 @@ void TableParser::look_at_first_records() {
 bool TableParser::is_toolkit_header() const {
   if (options_.header == TableOptions::Header::no || first_.size() < 2) return false;
   const Record& head = first_[0];
-  if (head.size() < 3 || !is_count(head[0]) || !is_count(head[1])) return false;
+  if (head.size() < 3 || !is_count(head[0]) || !is_count(head[1]) || !is_count(first_[1].back())) return false;
   return std::all_of(head.begin() + 2, head.end(), is_text) && std::to_string(first_[1].size() - 1) == head[1];
 }
 
@@ -145,8 +147,8 @@ index_t TableParser::named_label_column() const {
     if (number >= 1 && number <= width) return number - 1;
     throw ValueError(where_, cat("label column ", number, " does not exist: there are ", width, " columns"), "columns count from 1");
   }
-  if (names_.empty()) throw ValueError(where_, cat("has no header to find the label column ", quoted(options_.label), " in"), "give its number, from 1");
-  throw ValueError(where_, cat("has no column ", quoted(options_.label)), suggest_names(options_.label, names_));
+  if (names_.empty()) throw ValueError(where_, cat("has no header to find the label column ", excerpt(options_.label), " in"), "give its number, from 1");
+  throw ValueError(where_, cat("has no column ", excerpt(options_.label)), suggest_names(options_.label, names_));
 }
 
 void TableParser::choose_label_column() {
@@ -166,7 +168,7 @@ void TableParser::choose_label_column() {
 }
 
 std::string TableParser::place(index_t line, std::size_t column) const {
-  const std::string name = column < names_.size() ? cat(" (", quoted(names_[column]), ")") : std::string();
+  const std::string name = column < names_.size() ? cat(" (", excerpt(names_[column]), ")") : std::string();
   return cat("line ", line, ", column ", column + 1, name);
 }
 
@@ -175,9 +177,9 @@ void TableParser::reject(std::string_view field, index_t line, std::size_t colum
   const auto number = number_in(field);
   if (number && std::isnan(*number)) throw IoError(where_, at + " is NaN", "remove or fill such rows first");
   if (number && lower(field).find("inf") != std::string::npos) throw IoError(where_, at + " is infinite", "remove or fill such rows first");
-  if (number) throw IoError(where_, cat(at, " is outside the range of f64: ", quoted(field)));
-  if (is_missing(field)) throw IoError(where_, cat(at, " has no value: ", quoted(field)), "remove or fill such rows first");
-  throw IoError(where_, cat(at, " is not a number: ", quoted(field)),
+  if (number) throw IoError(where_, cat(at, " is outside the range of f64: ", excerpt(field)));
+  if (is_missing(field)) throw IoError(where_, cat(at, " has no value: ", excerpt(field)), "remove or fill such rows first");
+  throw IoError(where_, cat(at, " is not a number: ", excerpt(field)),
                 field.find(',') != std::string_view::npos ? "decimals are written with a point" : "name the label column, or remove columns of text");
 }
 
@@ -211,7 +213,7 @@ void TableParser::append(const RecordReader& reader) {
 void TableParser::check_announced_rows() const {
   RecordReader reader(text_, delimiter_, where_);
   if (!reader.next() || reader.fields()[0] == std::to_string(table_.rows)) return;
-  throw IoError(where_, cat("announces ", quoted(reader.fields()[0]), " rows and has ", table_.rows), "the file may have been cut short");
+  throw IoError(where_, cat("announces ", excerpt(reader.fields()[0]), " rows and has ", table_.rows), "the file may have been cut short");
 }
 
 Table TableParser::parse() {

@@ -24,12 +24,12 @@ struct TableOptions {
 /// Points and, where there is a label column, the class of each.
 struct Table {
   index_t rows = 0;
-  index_t columns = 0;                ///< number columns; the label is not one
-  std::vector<double> values;         ///< row-major, rows x columns, all finite
-  std::vector<std::string> names;     ///< of the number columns; empty without a header
-  std::vector<index_t> labels;        ///< one per row, an index into `classes`; empty without a label column
-  std::vector<std::string> classes;   ///< class names in order of first appearance, or as the header lists them
-  std::string label_name;             ///< of the label column; empty without a header
+  index_t columns = 0;               ///< number columns; the label is not one
+  std::vector<double> values;        ///< row-major, rows x columns, all finite
+  std::vector<std::string> names;    ///< of the number columns; empty without a header
+  std::vector<index_t> labels;       ///< one per row, an index into `classes`; empty without a label column
+  std::vector<std::string> classes;  ///< class names in order of first appearance, or as the header lists them
+  std::string label_name;            ///< of the label column; empty without a header
   bool has_header = false;
 };
 
