@@ -197,7 +197,7 @@ void convert(std::string_view data, const Header& header, const Element& element
     std::memcpy(next, &value, sizeof(To));
     next += sizeof(To);
   };
-  const index_t count = static_cast<index_t>(data.size() / sizeof(Stored));
+  const auto count = static_cast<index_t>(data.size() / sizeof(Stored));
   if (header.fortran_order && header.shape.rank() > 1) return for_each_fortran(header.shape, count, place);
   for (index_t i = 0; i < count; ++i) place(i);
 }

@@ -137,7 +137,7 @@ void TableParser::read_header() {
 index_t TableParser::named_label_column() const {
   const auto by_name = std::find(names_.begin(), names_.end(), options_.label);
   if (by_name != names_.end()) return by_name - names_.begin();
-  const index_t width = static_cast<index_t>(first_[0].size());
+  const auto width = static_cast<index_t>(first_[0].size());
   if (options_.label == "first") return 0;
   if (options_.label == "last") return width - 1;
   index_t number = 0;
