@@ -3,8 +3,8 @@
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
+using Catch::Detail::Approx;
 #endif
-
-using Catch::Approx;

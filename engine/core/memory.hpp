@@ -35,6 +35,10 @@ class MemoryPool {
   /// Starts the peak anew from what is live now.
   void reset_peak() noexcept;
   void set_poison(bool on) noexcept;
+
+ private:
+  struct State;
+  [[nodiscard]] static State& state() noexcept;
 };
 
 /// Reference-counted storage of a tensor: a header in front of 64-byte aligned data, one pool block in all.

@@ -23,8 +23,9 @@ void parallel_for(index_t n, index_t grain, F&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Threads that loops may use, the caller included: GRADUS_THREADS when set, else the number of cores.
-[[nodiscard]] int thread_count() noexcept;
+/// Threads that loops may use, the caller included: GRADUS_THREADS when set (not a number from 1 to 256: a ValueError), else the
+/// number of cores.
+[[nodiscard]] int thread_count();
 /// Sets it (at least 1, at most 256; otherwise a ValueError). Not to be called from inside a loop.
 void set_thread_count(int threads);
 

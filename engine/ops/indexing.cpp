@@ -10,8 +10,8 @@ using define::Inputs;
 
 // Everything about one gather or scatter: `index` walks its own elements; `data` is indexed along `axis`.
 struct Places {
-  Places(const char* op, const Tensor& data, const Tensor& index, index_t axis_argument)
-      : index(contiguous(index)), axis(normalize_axis(axis_argument, data.rank(), op)), size(data.shape()[axis]) {}
+  Places(const char* op, const Tensor& data, const Tensor& positions, index_t axis_argument)
+      : index(contiguous(positions)), axis(normalize_axis(axis_argument, data.rank(), op)), size(data.shape()[axis]) {}
 
   void check(const char* op) const {
     const std::int64_t* at = index.data<std::int64_t>();

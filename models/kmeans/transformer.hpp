@@ -54,7 +54,7 @@ struct Tokens {
 /// Points (N, D) and centres (K, D) as tokens, with y = 0 and e_j the j-th unit vector.
 [[nodiscard]] Tokens embed(const Tensor& points, const Tensor& centres, Construction construction);
 /// One layer by the matrices above, in differentiable ops throughout: it can be taped, watched and differentiated.
-[[nodiscard]] Tokens layer(const Tokens& tokens, const LayerWeights& weights, index_t dimensions, const TransformerOptions& options);
+[[nodiscard]] Tokens layer(const Tokens& tokens, const LayerWeights& weights, const TransformerOptions& options);
 
 /// `layers` layers from the given start. Objectives and labels are those of the paper's figures: of the centres after each layer.
 /// With identity self-attention and the linear update the points go through in blocks and nothing of size N x K is held; the other
