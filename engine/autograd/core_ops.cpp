@@ -61,7 +61,7 @@ const OpDef sum_to_shape_op = {
         [](Run& r) {
           const Dims axes = stretched_axes(r.in(0).shape(), r.attr<Shape>());
           if (axes.empty()) copy_into(r.out(), r.in(0));
-          else compute::reduce(compute::Reduce::sum, r.in(0), axes, r.out());
+          else compute::reduce(kernels::Reduction::sum, r.in(0), axes, r.out());
         },
     .vjp = [](Vjp& b) { b.to(0, add(zeros(b.input_shape(0), b.grad().dtype()), b.grad())); },
     .fused_vjp = [](Vjp& b) { b.to(0, view::expand(b.grad(), b.input_shape(0))); },

@@ -54,10 +54,10 @@ const kernels::SoftmaxKernels<T>& rows_kernels() {
 
 Tensor negative_infinity_mask(const Tensor& x) { return equal_to(x, -std::numeric_limits<double>::infinity()); }
 
-std::vector<OpCase> map_cases(Tensor (*last)(Inputs), Tensor (*first)(Inputs), double low, double high) {
+std::vector<OpCase> map_cases(Tensor (*last)(Inputs), Tensor (*first)(Inputs), Tensor (*middle)(Inputs), double low, double high) {
   const auto in = [&](const Shape& shape) { return uniform_input(shape, low, high); };
   return {{"1 x 1", {in({1, 1})}, last},        {"3 x 7", {in({3, 7})}, last},     {"64 x 5", {in({64, 5})}, last},
-          {"2 x 67", {in({2, 67})}, last},      {"first axis", {in({5, 3})}, first}, {"middle", {in({2, 4, 3})}, [](Inputs x) { return softmax(x[0], {.axis = 1}); }},
+          {"2 x 67", {in({2, 67})}, last},      {"first axis", {in({5, 3})}, first}, {"middle", {in({2, 4, 3})}, middle},
           {"empty", {in({0, 4})}, last},        {"empty axis", {in({4, 0})}, last}};
 }
 
@@ -106,7 +106,8 @@ const OpDef softmax_op = {
     .saves = save::output,
     .cases =
         [] {
-          auto all = map_cases([](Inputs x) { return softmax(x[0]); }, [](Inputs x) { return softmax(x[0], {.axis = 0}); }, -2, 2);
+          auto all = map_cases([](Inputs x) { return softmax(x[0]); }, [](Inputs x) { return softmax(x[0], {.axis = 0}); },
+                               [](Inputs x) { return softmax(x[0], {.axis = 1}); }, -2, 2);
           all.push_back({"inverse temperature 10", {normal_input({3, 5})}, [](Inputs x) { return softmax(x[0], {.inverse_temperature = 10.0}); }});
           all.push_back({"inverse temperature a tensor", {normal_input({3, 5}), uniform_input({}, 0.5, 2)},
                          [](Inputs x) { return softmax(x[0], {.inverse_temperature = x[1]}); }});
@@ -146,7 +147,8 @@ const OpDef log_softmax_op = {
     .saves = save::output,
     .cases =
         [] {
-          auto all = map_cases([](Inputs x) { return log_softmax(x[0]); }, [](Inputs x) { return log_softmax(x[0], {.axis = 0}); }, -2, 2);
+          auto all = map_cases([](Inputs x) { return log_softmax(x[0]); }, [](Inputs x) { return log_softmax(x[0], {.axis = 0}); },
+                               [](Inputs x) { return log_softmax(x[0], {.axis = 1}); }, -2, 2);
           all.push_back({"inverse temperature 3", {normal_input({3, 5})}, [](Inputs x) { return log_softmax(x[0], {.inverse_temperature = 3.0}); }});
           return all;
         },
@@ -168,7 +170,8 @@ const OpDef hardmax_op = {
         },
     .cases =
         [] {
-          auto all = map_cases([](Inputs x) { return hardmax(x[0]); }, [](Inputs x) { return hardmax(x[0], 0); }, -2, 2);
+          auto all = map_cases([](Inputs x) { return hardmax(x[0]); }, [](Inputs x) { return hardmax(x[0], 0); },
+                               [](Inputs x) { return hardmax(x[0], 1); }, -2, 2);
           all.push_back({"ties", {value_input({2, 3}, {1, 1, 0, 2, 5, 5})}, [](Inputs x) { return hardmax(x[0]); }, true});
           return all;
         },
@@ -194,6 +197,15 @@ const OpDef normalized_linear_op = {
           const Tensor y = b.output();
           b.to(0, where(zero, 0.0, (b.grad() - sum(b.grad() * y, along)) / where(zero, 1.0, total)));
         },
+    .fused_vjp =
+        [](Vjp& b) {
+          Tensor gx = Tensor::empty(b.input_shape(0), b.grad().dtype());
+          along_axis<3>({b.input(0), b.output(), b.grad()}, gx, b.attr<MapAttributes>().axis,
+                        [&]<class T>(const std::array<const T*, 3>& in, T* out, index_t rows, index_t n) {
+                          rows_kernels<T>().normalize_backward(in[0], in[1], in[2], rows, n, out);
+                        });
+          b.to(0, gx);
+        },
     .composite =
         [](Run& r) {
           const Tensor x = r.in(0);
@@ -203,7 +215,8 @@ const OpDef normalized_linear_op = {
     .saves = save::input(0) | save::output,
     .cases =
         [] {
-          auto all = map_cases([](Inputs x) { return normalized_linear(x[0]); }, [](Inputs x) { return normalized_linear(x[0], 0); }, 0.2, 2);
+          auto all = map_cases([](Inputs x) { return normalized_linear(x[0]); }, [](Inputs x) { return normalized_linear(x[0], 0); },
+                               [](Inputs x) { return normalized_linear(x[0], 1); }, 0.2, 2);
           all.push_back({"a zero row", {value_input({2, 3}, {0, 0, 0, 1, 2, 5})}, [](Inputs x) { return normalized_linear(x[0]); }, true});
           return all;
         },

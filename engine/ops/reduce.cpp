@@ -7,7 +7,6 @@
 namespace gradus {
 namespace {
 
-using compute::Reduce;
 using define::Inputs;
 
 struct ReduceAttributes {
@@ -30,7 +29,7 @@ Tensor with_axes(const Tensor& reduced, const Shape& shape, const ReduceAttribut
   return a.keep ? reduced : reshape(reduced, reduced_shape(shape, a.axes, true));
 }
 
-template <Reduce kind>
+template <kernels::Reduction kind>
 void run_reduce(Run& r) {
   compute::reduce(kind, r.in(0), r.attr<ReduceAttributes>().axes, r.out());
 }
@@ -63,7 +62,7 @@ const OpDef sum_op = {.name = "sum",
                       .formula = R"(y = \sum_i x_i)",
                       .law = "of nothing: 0; fixed summation tree",
                       .shape = declare_reduced,
-                      .forward = run_reduce<Reduce::sum>,
+                      .forward = run_reduce<kernels::Reduction::sum>,
                       .vjp = [](Vjp& b) { b.to(0, expand(with_axes(b.grad(), b.input_shape(0), b.attr<ReduceAttributes>()), b.input_shape(0))); },
                       .cases =
                           [] {
@@ -79,7 +78,7 @@ const OpDef mean_op = {.name = "mean",
                        .shape = declare_reduced_nonempty,
                        .forward =
                            [](Run& r) {
-                             run_reduce<Reduce::sum>(r);
+                             run_reduce<kernels::Reduction::sum>(r);
                              const Tensor total = r.out();
                              const auto n = static_cast<double>(reduced_count(r.in(0).shape(), r.attr<ReduceAttributes>().axes));
                              compute::binary(kernels::Binary::div, total, Tensor::scalar(n, total.dtype()), r.out());
@@ -92,7 +91,7 @@ const OpDef mean_op = {.name = "mean",
                            },
                        .cases = cases_of<mean>};
 
-template <Reduce kind>
+template <kernels::Reduction kind>
 constexpr OpDef extremum(const char* name, const char* formula, std::vector<OpCase> (*cases)()) {
   return {.name = name,
           .family = "reduce",
@@ -112,12 +111,12 @@ constexpr OpDef extremum(const char* name, const char* formula, std::vector<OpCa
           .cases = cases};
 }
 
-const OpDef max_op = extremum<Reduce::max>("max", R"(y = \max_i x_i)", [] {
+const OpDef max_op = extremum<kernels::Reduction::max>("max", R"(y = \max_i x_i)", [] {
   auto all = cases_of<max>();
   all.push_back({"ties", {value_input({4}, {1, 3, 3, 2})}, [](Inputs x) { return max(x[0], {}); }, true});
   return all;
 });
-const OpDef min_op = extremum<Reduce::min>("min", R"(y = \min_i x_i)", cases_of<min>);
+const OpDef min_op = extremum<kernels::Reduction::min>("min", R"(y = \min_i x_i)", cases_of<min>);
 
 const OpDef logsumexp_op = {.name = "logsumexp",
                             .family = "reduce",

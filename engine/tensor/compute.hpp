@@ -21,11 +21,10 @@ void select(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor& o
 /// out = x converted to out's dtype. NaN or a number outside int64 to i64 is a ValueError.
 void cast(const Tensor& x, Tensor& out);
 
-enum class Reduce : std::uint8_t { sum, prod, max, min };
 /// Reduces x over sorted, normalised axes into the contiguous `out`. The order of summation is the fixed tree of
 /// kernels/reduce.hpp over the row-major index along the reduced axes. Reducing zero elements gives sum 0 and prod 1; max and
 /// min must not be asked for that.
-void reduce(Reduce op, const Tensor& x, const Dims& axes, Tensor& out);
+void reduce(kernels::Reduction op, const Tensor& x, const Dims& axes, Tensor& out);
 /// Index (i64) of the greatest or least element along one axis; ties give the lowest index, NaN wins.
 void arg_reduce(bool greatest, const Tensor& x, int axis, Tensor& out);
 

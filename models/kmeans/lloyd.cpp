@@ -9,17 +9,23 @@
 namespace gradus::kmeans {
 namespace {
 
-// Plain sums of the points of every cluster, in the order of the points, in f64 whatever the dtype.
-std::vector<double> cluster_sums(const Tensor& points, const Assignment& assignment, index_t k) {
+// Plain sums of the points of every cluster, in the order of the points, in f64 whatever the dtype; and their numbers.
+struct Clusters {
+  std::vector<double> sums;
+  std::vector<index_t> counts;
+};
+Clusters sum_clusters(const Tensor& points, const Tensor& label_of, index_t k) {
   const index_t n = points.shape()[0], d = points.shape()[1];
-  const std::int64_t* labels = assignment.labels.data<std::int64_t>();
-  std::vector<double> sums(static_cast<std::size_t>(k * d));
+  const std::int64_t* labels = label_of.data<std::int64_t>();
+  Clusters clusters{std::vector<double>(static_cast<std::size_t>(k * d)), std::vector<index_t>(static_cast<std::size_t>(k))};
   visit_floating(points.dtype(), "lloyd", [&](auto tag) {
     const auto* x = points.data<decltype(tag)>();
-    for (index_t i = 0; i < n; ++i)
-      for (index_t c = 0; c < d; ++c) sums[static_cast<std::size_t>(labels[i] * d + c)] += static_cast<double>(x[i * d + c]);
+    for (index_t i = 0; i < n; ++i) {
+      ++clusters.counts[static_cast<std::size_t>(labels[i])];
+      for (index_t c = 0; c < d; ++c) clusters.sums[static_cast<std::size_t>(labels[i] * d + c)] += static_cast<double>(x[i * d + c]);
+    }
   });
-  return sums;
+  return clusters;
 }
 
 index_t count_moved(const Tensor& before, const Tensor& after) {
@@ -36,33 +42,51 @@ Assignment assign(const Tensor& points, const Tensor& centres, bool with_labels)
   Assignment result;
   result.weights = Tensor::empty({k}, x.dtype());
   result.sums = Tensor::empty({k, d}, x.dtype());
-  result.counts.assign(static_cast<std::size_t>(k), 0);
   if (with_labels) result.labels = Tensor::empty({n}, DType::i64);
   visit_floating(x.dtype(), "assign", [&](auto tag) {
     using T = decltype(tag);
-    KERNEL_CALL
+    kernels::AssignArgs<T> args{.n = n, .k = k, .d = d, .x = x.data<T>(), .x_row = d, .c = c.data<T>(), .c_row = d};
+    args.tolerance = static_cast<T>(hardmax_tolerance(x.dtype()));
+    args.weights = result.weights.mutable_data<T>();
+    args.sums = result.sums.mutable_data<T>();
+    args.labels = with_labels ? result.labels.mutable_data<std::int64_t>() : nullptr;
+    args.objective = &result.objective;
+    args.tied = &result.tied_points;
+    kernels::active<T>().distance.assign_accumulate(args);
   });
-  if (with_labels)
-    for (const std::int64_t label : result.labels.to_vector<std::int64_t>()) ++result.counts[static_cast<std::size_t>(label)];
   return result;
+}
+
+Tensor nearest_centres(const Tensor& points, const Tensor& centres) {
+  const Tensor x = contiguous(points), c = contiguous(centres);
+  const index_t n = x.shape()[0], d = x.shape()[1];
+  Tensor labels = Tensor::empty({n}, DType::i64);
+  visit_floating(x.dtype(), "nearest_centres", [&](auto tag) {
+    using T = decltype(tag);
+    kernels::NearestArgs<T> args{.n = n, .k = c.shape()[0], .d = d, .x = x.data<T>(), .x_row = d, .c = c.data<T>(), .c_row = d};
+    args.index = labels.mutable_data<std::int64_t>();
+    kernels::active<T>().distance.nearest(args);
+  });
+  return labels;
 }
 
 LloydStep lloyd_step(const Tensor& points, const Tensor& centres, const Random& random, std::uint64_t first_index) {
   const Tensor x = contiguous(points);
   const index_t n = x.shape()[0], d = x.shape()[1], k = centres.shape()[0];
   LloydStep step;
-  step.assignment = assign(x, centres);
-  const std::vector<double> sums = cluster_sums(x, step.assignment, k);
+  step.assignment = assign(x, centres, false);
+  step.assignment.labels = nearest_centres(x, centres);
+  const Clusters clusters = sum_clusters(x, step.assignment.labels, k);
   step.centres = Tensor::empty(centres.shape(), centres.dtype());
   visit_floating(x.dtype(), "lloyd", [&](auto tag) {
     using T = decltype(tag);
     T* out = step.centres.mutable_data<T>();
     for (index_t j = 0; j < k; ++j) {
-      const index_t count = step.assignment.counts[static_cast<std::size_t>(j)];
+      const index_t count = clusters.counts[static_cast<std::size_t>(j)];
       const index_t member = count ? 0 : random.integer(first_index + static_cast<std::uint64_t>(j), n);
       step.empty_clusters += count == 0;
       for (index_t c = 0; c < d; ++c)
-        out[j * d + c] = count ? static_cast<T>(sums[static_cast<std::size_t>(j * d + c)] / static_cast<double>(count)) : x.data<T>()[member * d + c];
+        out[j * d + c] = count ? static_cast<T>(clusters.sums[static_cast<std::size_t>(j * d + c)] / static_cast<double>(count)) : x.data<T>()[member * d + c];
     }
   });
   return step;
@@ -87,9 +111,8 @@ Trace lloyd(const Tensor& points, const Tensor& start, index_t layers, const Ran
     centres = step.centres;
     if (progress) progress(t + 1);
   }
-  const Assignment final = assign(points, centres);
-  note(final);
-  trace.labels.push_back(final.labels);
+  note(assign(points, centres, false));
+  trace.labels.push_back(nearest_centres(points, centres));
   return trace;
 }
 

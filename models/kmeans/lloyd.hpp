@@ -25,20 +25,21 @@ void check_problem(const Tensor& points, index_t k);
 
 /// Points against centres.
 struct Assignment {
-  Tensor labels;             ///< (N) i64: nearest centre, the lowest index among equals
+  Tensor labels;             ///< (N) i64: nearest centre, the lowest index among those tied
   double objective = 0;      ///< sum over points of the squared distance to the nearest centre
   index_t tied_points = 0;   ///< points whose nearest centre is tied within the limiting map's tolerance
-  std::vector<index_t> counts;  ///< points per centre, by label
   Tensor weights;            ///< (K): sum over points of the limiting map's weights (ties split)
   Tensor sums;               ///< (K, D): weighted sums of points
 };
-/// One pass over the points; nothing of size N x K is held. `with_labels` off leaves labels and counts empty.
+/// One pass over the points; nothing of size N x K is held. `with_labels` off leaves labels undefined.
 [[nodiscard]] Assignment assign(const Tensor& points, const Tensor& centres, bool with_labels = true);
+/// (N) i64: the index of the nearest centre, the lowest among those at exactly the same distance.
+[[nodiscard]] Tensor nearest_centres(const Tensor& points, const Tensor& centres);
 
 /// One iteration's outcome.
 struct LloydStep {
   Tensor centres;              ///< after the update
-  Assignment assignment;       ///< by the centres before it
+  Assignment assignment;       ///< by the centres before it; labels as of nearest_centres
   index_t empty_clusters = 0;  ///< each was given a random data point
 };
 /// Assign every point to its nearest centre (ties: lowest index), move every centre to the mean of its points. An empty cluster

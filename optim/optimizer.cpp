@@ -1,0 +1,53 @@
+#include "optim/optimizer.hpp"
+
+#include <cmath>
+
+#include "engine/core/parallel.hpp"
+
+namespace gradus {
+namespace {
+
+void require_rate(double rate) {
+  if (!(rate > 0) || std::isinf(rate)) throw ValueError("optimizer", cat("the learning rate is ", rate), "it must be finite and > 0");
+}
+
+}  // namespace
+
+Optimizer::Optimizer(double rate) : rate_(rate) { require_rate(rate); }
+
+void Optimizer::set_learning_rate(double rate) {
+  require_rate(rate);
+  rate_ = rate;
+}
+
+void Optimizer::step(ParameterSet& parameters, const WatchedParameters& watched, const Gradients& gradients) {
+  if (watched.size() != parameters.size())
+    throw ValueError("optimizer", cat(watched.size(), " watched parameters for a set of ", parameters.size()), "watch the same set that is updated");
+  for (int i = 0; i < parameters.size(); ++i)
+    if (!watched[i].buffer().same_as(parameters[i].value.buffer()))
+      throw ValueError("optimizer", cat("'", parameters[i].name, "' is not what was watched"), "watch the same set that is updated");
+  const FlushDenormals guard;
+  ++steps_;
+  for (int i = 0; i < parameters.size(); ++i) update(parameters, i, gradients.of(watched[i]));
+}
+
+NamedTensors Optimizer::save() const {
+  NamedTensors saved{{cat("optimizer/", name(), "/steps"), Tensor::scalar(static_cast<double>(steps_), DType::i64)},
+                     {"optimizer/learning_rate", Tensor::scalar(rate_, DType::f64)}};
+  for (const auto& [key, value] : const_cast<Optimizer*>(this)->settings()) saved.emplace_back("optimizer/" + key, Tensor::scalar(*value, DType::f64));
+  return saved;
+}
+
+void Optimizer::load(const NamedTensors& saved) {
+  const auto read = [&](const std::string& key) { return find_tensor(saved, "optimizer/" + key, "optimizer").item(); };
+  const double steps = read(cat(name(), "/steps")), rate = read("learning_rate");
+  require_rate(rate);
+  std::vector<double> values;
+  const auto mine = settings();
+  for (const auto& entry : mine) values.push_back(read(entry.first));
+  steps_ = static_cast<std::int64_t>(steps);
+  rate_ = rate;
+  for (std::size_t i = 0; i < mine.size(); ++i) *mine[i].second = values[i];
+}
+
+}  // namespace gradus
