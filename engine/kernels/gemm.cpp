@@ -1,0 +1,303 @@
+#include "engine/kernels/gemm.hpp"
+
+#include <algorithm>
+
+#include "engine/kernels/gemm_micro.hpp"
+#include "engine/kernels/loop.hpp"
+#include "engine/kernels/merge.hpp"
+#include "engine/kernels/scratch.hpp"
+
+namespace gradus::kernels::GRADUS_KERNEL_ISA {
+namespace {
+
+// Blocks: a panel of B (block_k by one panel) stays in the first-level cache, a block of A (block_rows by block_k) in the second.
+constexpr index_t block_k = 256, block_rows = 96, block_columns = 512;
+constexpr index_t slab_bytes = index_t{32} << 20;  // of packed B at once
+constexpr index_t task_work = index_t{1} << 19;    // multiply-adds that are worth a thread's attention: about 10 microseconds
+
+// One product of a batch; columns of C may have a stride because A and B can change roles.
+template <class T>
+struct Product {
+  index_t m, n, k;
+  const T* a;
+  index_t a_row, a_col;
+  const T* b;
+  index_t b_row, b_col;
+  T* c;
+  index_t c_row, c_col;
+  bool accumulate;
+};
+
+// ---- packing ---------------------------------------------------------------------------------------------------------------
+
+// to[p * padded + x] = from[p * p_stride + x * x_stride] for x < count, else 0.
+template <class T>
+void pack_panel(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
+  if (x_stride == 1) {
+    for (index_t p = 0; p < k; ++p, to += padded, from += p_stride) {
+      for (index_t x = 0; x < count; ++x) to[x] = from[x];
+      for (index_t x = count; x < padded; ++x) to[x] = T{0};
+    }
+    return;
+  }
+  constexpr index_t strip = 16;  // of k: what is read of each row in one visit is a cache line or two
+  for (index_t begin = 0; begin < k; begin += strip) {
+    const index_t end = std::min(k, begin + strip);
+    for (index_t x = 0; x < count; ++x)
+      for (index_t p = begin; p < end; ++p) to[p * padded + x] = from[p * p_stride + x * x_stride];
+    for (index_t x = count; x < padded; ++x)
+      for (index_t p = begin; p < end; ++p) to[p * padded + x] = T{0};
+  }
+}
+
+// B as panels of panel_width columns. Full panels are read in place or packed; the last one is packed unless whole vectors fit.
+template <class T>
+struct Panels {
+  const T* full;
+  index_t full_panel, full_row;  // from panel to panel, from row to row
+  const T* last;
+  index_t last_row;
+};
+
+template <class T>
+struct PanelPlan {
+  index_t full, last_width, last_padded;  // number of full panels; columns of the last one
+  bool pack_full, pack_last;
+
+  explicit PanelPlan(const Product<T>& p) {
+    constexpr index_t cached = 256 << 10;
+    full = p.n / panel_width<T>;
+    last_width = p.n % panel_width<T>;
+    last_padded = round_up(last_width, width<T>);
+    const bool used_little = p.m <= 4 * panel_rows || p.k * p.n * static_cast<index_t>(sizeof(T)) <= cached;
+    pack_full = p.b_col != 1 || !used_little;
+    pack_last = pack_full || last_padded != last_width;
+  }
+  [[nodiscard]] index_t packed_full(index_t k) const { return pack_full ? full * panel_width<T> * k : 0; }
+  [[nodiscard]] index_t packed_elements(index_t k) const { return packed_full(k) + (pack_last ? last_padded * k : 0); }
+};
+
+template <class T>
+Panels<T> pack_b(const Product<T>& p, const PanelPlan<T>& plan, T* room, bool threads) {
+  const Panels<T> panels{plan.pack_full ? room : p.b, panel_width<T> * (plan.pack_full ? p.k : 1), plan.pack_full ? panel_width<T> : p.b_row,
+                         plan.pack_last ? room + plan.packed_full(p.k) : p.b + plan.full * panel_width<T>, plan.pack_last ? plan.last_padded : p.b_row};
+  const index_t first = plan.pack_full ? 0 : plan.full, count = plan.full - first + (plan.pack_last && plan.last_width > 0);
+  const index_t grain = threads ? 1 + (1 << 16) / (panel_width<T> * std::max<index_t>(p.k, 1)) : count;
+  parallel_chunks(count, grain, [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) {
+      const bool whole = first + i < plan.full;
+      const T* from = p.b + (first + i) * panel_width<T> * p.b_col;
+      pack_panel(room + i * panel_width<T> * p.k, whole ? panel_width<T> : plan.last_padded, from, p.b_row, p.b_col, p.k,
+                 whole ? panel_width<T> : plan.last_width);
+    }
+  });
+  return panels;
+}
+
+// ---- blocking --------------------------------------------------------------------------------------------------------------
+
+// A rectangle of C, the rows of B that are summed in this visit, and A: in place, or packed in panels of panel_rows rows.
+template <class T>
+struct Block {
+  index_t i0, i1, j0, j1, p0, p1;
+  const T* a;  // of row i0, column p0
+  bool load;
+};
+
+// C with strided columns goes through a contiguous copy of the tile.
+template <class T, int vectors, bool packed>
+void tile(const Product<T>& p, Tile<T> t, index_t rows) {
+  if (p.c_col == 1) return run_tile<T, vectors, packed>(t, rows);
+  constexpr index_t row = vectors * width<T>;
+  alignas(64) T copy[tile_rows<vectors> * row] = {};
+  const index_t columns = row - width<T> + t.last;
+  T* c = t.c;
+  if (t.load)
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = 0; j < columns; ++j) copy[i * row + j] = c[i * p.c_row + j * p.c_col];
+  t.c = copy;
+  t.c_row = row;
+  t.last = width<T>;
+  run_tile<T, vectors, packed>(t, rows);
+  for (index_t i = 0; i < rows; ++i)
+    for (index_t j = 0; j < columns; ++j) c[i * p.c_row + j * p.c_col] = copy[i * row + j];
+}
+
+// All rows of a block against one panel of B.
+template <class T, int vectors, bool packed>
+void column_of_tiles(const Product<T>& p, const Block<T>& block, const T* b, index_t b_row, index_t j, index_t last) {
+  constexpr index_t step = packed ? panel_rows : tile_rows<vectors>;
+  const index_t k = block.p1 - block.p0;
+  for (index_t i = block.i0; i < block.i1; i += step) {
+    const T* a = block.a + (i - block.i0) * (packed ? k : p.a_row);
+    const Tile<T> t{k, a, p.a_row, p.a_col, b + block.p0 * b_row, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, block.load};
+    tile<T, vectors, packed>(p, t, std::min(step, block.i1 - i));
+  }
+}
+
+template <class T, bool packed>
+void multiply_block(const Product<T>& p, const Panels<T>& panels, const Block<T>& block) {
+  for (index_t j = block.j0; j < block.j1; j += panel_width<T>) {
+    const index_t columns = p.n - j;
+    if (columns >= panel_width<T>)
+      column_of_tiles<T, panel_vectors, packed>(p, block, panels.full + j / panel_width<T> * panels.full_panel, panels.full_row, j, width<T>);
+    else if (columns > width<T>) column_of_tiles<T, panel_vectors, packed>(p, block, panels.last, panels.last_row, j, columns - width<T>);
+    else column_of_tiles<T, 1, packed>(p, block, panels.last, panels.last_row, j, columns);
+  }
+}
+
+// Rectangles of C that threads share out: small enough to give many threads work, large enough to be worth it.
+template <class T>
+struct Tasks {
+  index_t rows, columns, row_tasks, count, grain;
+
+  explicit Tasks(const Product<T>& p) {
+    const index_t work = p.m * p.n * std::max<index_t>(p.k, 1), wanted = std::clamp<index_t>(work / task_work, 1, 64);
+    rows = std::min(block_rows, round_up(ceil_div(p.m, wanted), panel_rows));
+    row_tasks = ceil_div(p.m, rows);
+    columns = row_tasks >= wanted ? block_columns : std::min(block_columns, round_up(ceil_div(p.n * row_tasks, wanted), 4 * panel_width<T>));
+    count = row_tasks * ceil_div(p.n, columns);
+    grain = std::max<index_t>(1, count * task_work / std::max<index_t>(work, 1));
+  }
+};
+
+// One rectangle, all of k in blocks; the tile continues from the C stored by the block before, so that blocking changes no bit.
+template <class T>
+void multiply_rectangle(const Product<T>& p, const Panels<T>& panels, Block<T> block, bool pack_a, T* room) {
+  index_t done = 0;
+  do {
+    block.p0 = done;
+    block.p1 = done = std::min(p.k, done + block_k);
+    const index_t k = block.p1 - block.p0;
+    const T* a = p.a + block.i0 * p.a_row + block.p0 * p.a_col;
+    if (pack_a) {
+      for (index_t i = block.i0; i < block.i1; i += panel_rows) {
+        const index_t rows = std::min<index_t>(panel_rows, block.i1 - i);
+        pack_panel(room + (i - block.i0) * k, rows, a + (i - block.i0) * p.a_row, p.a_col, p.a_row, k, rows);
+      }
+      block.a = room;
+      multiply_block<T, true>(p, panels, block);
+    } else {
+      block.a = a;
+      multiply_block<T, false>(p, panels, block);
+    }
+    block.load = true;
+  } while (done < p.k);
+}
+
+template <class T>
+void multiply_slab(const Product<T>& p, bool threads) {
+  const PanelPlan<T> plan(p);
+  Scratch<T> packed(plan.packed_elements(p.k));
+  const Panels<T> panels = pack_b(p, plan, packed.data(), threads);
+  const Tasks<T> tasks(p);
+  const bool pack_a = p.n > 8 * panel_width<T>;
+  parallel_chunks(tasks.count, threads ? tasks.grain : tasks.count, [&](index_t begin, index_t end) {
+    Scratch<T> room(pack_a ? tasks.rows * std::min(p.k, block_k) : 0);
+    for (index_t task = begin; task < end; ++task) {
+      const index_t i = task % tasks.row_tasks * tasks.rows, j = task / tasks.row_tasks * tasks.columns;
+      const Block<T> block{i, std::min(p.m, i + tasks.rows), j, std::min(p.n, j + tasks.columns), 0, 0, nullptr, p.accumulate};
+      multiply_rectangle(p, panels, block, pack_a, room.data());
+    }
+  });
+}
+
+// With few rows and a transposed B, C^T = B^T A^T reads B in place.
+template <class T>
+Product<T> oriented(const Product<T>& p) {
+  const bool swap = p.m <= 4 && p.b_col != 1 && p.n > p.m;
+  return swap ? Product<T>{p.n, p.m, p.k, p.b, p.b_col, p.b_row, p.a, p.a_col, p.a_row, p.c, p.c_col, p.c_row, p.accumulate} : p;
+}
+
+template <class T>
+void multiply(const Product<T>& product, bool threads) {
+  Product<T> p = oriented(product);
+  const index_t n = p.n, fit = slab_bytes / static_cast<index_t>(sizeof(T)) / std::max<index_t>(p.k, 1);
+  const index_t slab = std::max(panel_width<T>, fit / panel_width<T> * panel_width<T>);
+  for (index_t j = 0; j < n; j += slab, p.b += slab * p.b_col, p.c += slab * p.c_col) {
+    p.n = std::min(slab, n - j);
+    multiply_slab(p, threads);
+  }
+}
+
+// ---- batches and parts of k ----------------------------------------------------------------------------------------------
+
+// The products to do: every matrix of the batch, times every part of k when k is split, whose sums go to `sums`.
+template <class T>
+struct Products {
+  const GemmArgs<T>& args;
+  index_t length, parts;
+  T* sums;
+
+  [[nodiscard]] Product<T> operator[](index_t index) const {
+    const index_t item = index / parts, p0 = index % parts * length;
+    Product<T> p{args.m,
+                 args.n,
+                 std::min(length, args.k - p0),
+                 args.a + item * args.a_batch + p0 * args.a_col,
+                 args.a_row,
+                 args.a_col,
+                 args.b + item * args.b_batch + p0 * args.b_row,
+                 args.b_row,
+                 args.b_col,
+                 args.c + item * args.c_batch,
+                 args.c_row,
+                 1,
+                 args.accumulate};
+    if (parts > 1) {
+      p.c = sums + index * args.m * args.n;
+      p.c_row = args.n;
+      p.accumulate = false;
+    }
+    return p;
+  }
+};
+
+template <class T>
+void multiply_all(const Products<T>& products) {
+  const GemmArgs<T>& args = products.args;
+  const index_t count = args.batch * products.parts, work = args.m * args.n * std::max<index_t>(products.length, 1);
+  // Few large products share out each; many or small ones are handed out whole.
+  if (count == 1 || (count < 32 && work > 2 * task_work)) {
+    for (index_t i = 0; i < count; ++i) multiply(products[i], true);
+    return;
+  }
+  parallel_chunks(count, std::max<index_t>(1, task_work / work), [&](index_t begin, index_t end) {
+    for (index_t i = begin; i < end; ++i) multiply(products[i], false);
+  });
+}
+
+// Merges the parts of each product and writes or adds the sum to C.
+template <class T>
+void merge_products(const Products<T>& products) {
+  const GemmArgs<T>& args = products.args;
+  const index_t size = args.m * args.n;
+  parallel_chunks(args.batch, 1, [&](index_t begin, index_t end) {
+    for (index_t item = begin; item < end; ++item) {
+      T* sum = products.sums + item * products.parts * size;
+      merge_parts(sum, products.parts, size);
+      T* c = args.c + item * args.c_batch;
+      for (index_t i = 0; i < args.m; ++i, c += args.c_row, sum += args.n)
+        for (index_t j = 0; j < args.n; ++j) c[j] = args.accumulate ? c[j] + sum[j] : sum[j];
+    }
+  });
+}
+
+template <class T>
+void gemm(const GemmArgs<T>& args) {
+  if (args.m <= 0 || args.n <= 0 || args.batch <= 0) return;
+  const index_t length = split_length(args.m, args.n, args.k), parts = args.k > length ? ceil_div(args.k, length) : 1;
+  Scratch<T> sums(parts > 1 ? args.batch * parts * args.m * args.n : 0);
+  const Products<T> products{args, length, parts, sums.data()};
+  multiply_all(products);
+  if (parts > 1) merge_products(products);
+}
+
+}  // namespace
+
+extern const GemmKernels<float> gemm_f32;
+extern const GemmKernels<double> gemm_f64;
+const GemmKernels<float> gemm_f32{gemm<float>};
+const GemmKernels<double> gemm_f64{gemm<double>};
+
+}  // namespace gradus::kernels::GRADUS_KERNEL_ISA
