@@ -68,13 +68,14 @@ class Printer {
       return;
     }
     const bool innermost = axis + 1 == t_.rank();
-    const std::string separator =
-        innermost ? ", " : "," + std::string(static_cast<std::size_t>(std::max(1, t_.rank() - 1 - axis)), '\n') + std::string(static_cast<std::size_t>(axis + 1), ' ');
+    std::string separator(1, ',');
+    if (innermost) separator += ' ';
+    else separator.append(static_cast<std::size_t>(t_.rank() - 1 - axis), '\n').append(static_cast<std::size_t>(axis + 1), ' ');
     out += '[';
     for (index_t i = 0; i < t_.shape()[axis]; ++i) {
       if (i > 0) out += separator;
       if (skips(axis, i)) {
-        out += "..." + separator;
+        out.append("...").append(separator);
         i = t_.shape()[axis] - options_.edge_items;
       }
       write(axis + 1, at + i * t_.strides()[axis], out);
