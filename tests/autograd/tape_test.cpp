@@ -1,6 +1,10 @@
 #include "engine/autograd/tape.hpp"
 
+#include <cmath>
+#include <functional>
+
 #include "engine/autograd/gradcheck.hpp"
+#include "engine/core/random.hpp"
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/matmul.hpp"
@@ -218,6 +222,30 @@ TEST_CASE("a replay takes parameters as an update in place left them", "[tape][r
   tape.replay();
   CHECK(tape.value(y).item() == 29);
   CHECK(equal(tape.backward(y).of(w[0]), Tensor::of({10, 4}, DType::f64)));
+}
+
+TEST_CASE("a training replay draws new random numbers and an edit replay reuses them", "[tape][replay]") {
+  static const OpDef noise = {.name = "noise",
+                              .family = "test",
+                              .formula = "y = x + u",
+                              .shape = [](Run& r) { r.declare(r.in(0).shape(), r.in(0).dtype()); },
+                              .forward = [](Run& r) { copy_into(r.out(), r.in(0) + Random(5, r.noise()).uniform(0)); },
+                              .vjp = [](Vjp& b) { b.to(0, b.grad()); }};
+  Tape tape;
+  const Tensor x = tape.variable(number(0));
+  const Tensor first = apply(noise, {&x}), second = apply(noise, {&x});
+  const double a = first.item(), b = second.item();
+  CHECK(a != b);
+  tape.replay();
+  CHECK(tape.value(first).item() == a);
+  tape.replay({.advance_noise = true});
+  CHECK(tape.value(first).item() != a);
+  CHECK(tape.value(second).item() != b);
+  // The counter is all there is to restore.
+  Tape other;
+  other.set_noise_counter(tape.noise_counter());
+  const Tensor z = other.variable(number(0));
+  CHECK(apply(noise, {&z}).item() == tape.value(first).item());
 }
 
 TEST_CASE("an expanded tape records the parts of fused ops and gives the same numbers", "[tape]") {
