@@ -20,12 +20,10 @@ std::string superscript(int number) {
 /// A minus sign proper, as wide as a plus.
 std::string with_minus(std::string text) { return text.starts_with('-') ? "\u2212" + text.substr(1) : text; }
 
-/// The smallest of 1, 2, 5 times a power of ten that is at least `raw`.
+/// Of 1, 2 and 5 times a power of ten, the one nearest to `raw` by ratio.
 double round_step(double raw) {
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double digit : {1.0, 2.0, 5.0})
-    if (digit * power >= raw * (1 - 1e-9)) return digit * power;
-  return 10 * power;
+  const double power = std::pow(10, std::floor(std::log10(raw))), digits = raw / power;
+  return power * (digits < 1.414 ? 1 : digits < 3.162 ? 2 : digits < 7.071 ? 5 : 10);
 }
 
 /// Numbers far from 1 are shown over a common power of a thousand.
@@ -65,17 +63,19 @@ std::string log_text(double value, bool plain) {
 }
 
 void log_ticks(const Axis& axis, FittedAxis& fitted, int wanted) {
-  const double decades = std::log10(fitted.high / fitted.low);
+  const double decades = std::log10(fitted.high) - std::log10(fitted.low);
   if (decades < 0.7) {  // too few round numbers of the log kind
     linear_ticks(axis, fitted, wanted);
     return;
   }
+  constexpr double most_minor = 20;
   const bool plain = fitted.low > 0.9e-3 && fitted.high < 1.1e4;
   const int every = std::max(1, static_cast<int>(std::ceil(decades / wanted)));
   const int first = static_cast<int>(std::floor(std::log10(fitted.low))), last = static_cast<int>(std::ceil(std::log10(fitted.high)));
   for (int exponent = first; exponent <= last; ++exponent)
     for (int digit = 1; digit <= (decades < 4 ? 9 : 1); ++digit) {
       const double value = digit * std::pow(10, exponent);
+      if (decades > most_minor && exponent % every != 0) continue;
       if (value < fitted.low * (1 - 1e-9) || value > fitted.high * (1 + 1e-9)) continue;
       const bool named = decades < 1.7 ? digit == 1 || digit == 2 || digit == 5 : digit == 1 && exponent % every == 0;
       fitted.ticks.push_back({value, named ? log_text(value, plain) : ""});
@@ -101,20 +101,20 @@ bool Extent::add(double value, Scale scale) noexcept {
 }
 
 double FittedAxis::fraction(double value) const noexcept {
-  if (scale == Scale::log) return std::log(value / low) / std::log(high / low);
-  // Halves first: the difference of two huge numbers may overflow.
+  if (scale == Scale::log) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
+  // Halves and logarithms first: the difference or the ratio of two huge numbers may overflow.
   return (value / 2 - low / 2) / (high / 2 - low / 2);
 }
 
 FittedAxis fit(const Axis& axis, Extent extent, int wanted) {
-  constexpr double margin = 0.04, largest = 1e300;
+  constexpr double margin = 0.04, largest = 1e250;  // margins must not overflow
   const bool log = axis.scale == Scale::log;
   if (extent.empty()) return with_ticks(axis, log ? 1 : 0, log ? 10 : 1, wanted);
   double low = std::clamp(extent.low, -largest, largest), high = std::clamp(extent.high, -largest, largest);
   if (log) {
     low = std::max(low, 1 / largest);
     high = std::max(high, low);
-    const double factor = std::max(std::pow(high / low, margin), high / low < 1.02 ? 1.1 : 1.0);
+    const double factor = std::max(std::exp(margin * (std::log(high) - std::log(low))), high <= 1.02 * low ? 1.1 : 1.0);
     return with_ticks(axis, low / factor, high * factor, wanted);
   }
   if (axis.includes_zero) {
