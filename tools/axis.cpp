@@ -92,8 +92,13 @@ FittedAxis with_ticks(const Axis& axis, double low, double high, int wanted) {
 
 }  // namespace
 
+bool can_show(double value, Scale scale) noexcept {
+  constexpr double largest = 1e250;
+  return std::abs(value) <= largest && (scale == Scale::linear || value >= 1 / largest);
+}
+
 bool Extent::add(double value, Scale scale) noexcept {
-  if (!std::isfinite(value) || (scale == Scale::log && value <= 0)) return false;
+  if (!can_show(value, scale)) return false;
   const bool first = empty();
   low = first ? value : std::min(low, value);
   high = first ? value : std::max(high, value);
@@ -101,19 +106,17 @@ bool Extent::add(double value, Scale scale) noexcept {
 }
 
 double FittedAxis::fraction(double value) const noexcept {
+  // Not the logarithm of a ratio, which may overflow.
   if (scale == Scale::log) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
-  // Halves and logarithms first: the difference or the ratio of two huge numbers may overflow.
-  return (value / 2 - low / 2) / (high / 2 - low / 2);
+  return (value - low) / (high - low);
 }
 
 FittedAxis fit(const Axis& axis, Extent extent, int wanted) {
-  constexpr double margin = 0.04, largest = 1e250;  // margins must not overflow
+  constexpr double margin = 0.04;
   const bool log = axis.scale == Scale::log;
   if (extent.empty()) return with_ticks(axis, log ? 1 : 0, log ? 10 : 1, wanted);
-  double low = std::clamp(extent.low, -largest, largest), high = std::clamp(extent.high, -largest, largest);
+  double low = extent.low, high = extent.high;
   if (log) {
-    low = std::max(low, 1 / largest);
-    high = std::max(high, low);
     const double factor = std::max(std::exp(margin * (std::log(high) - std::log(low))), high <= 1.02 * low ? 1.1 : 1.0);
     return with_ticks(axis, low / factor, high * factor, wanted);
   }
@@ -129,7 +132,7 @@ FittedAxis fit(const Axis& axis, Extent extent, int wanted) {
 }
 
 FittedAxis widen(const Axis& axis, const FittedAxis& fitted, double factor, int wanted) {
-  const double middle = fitted.low / 2 + fitted.high / 2, half = (fitted.high / 2 - fitted.low / 2) * factor;
+  const double middle = (fitted.low + fitted.high) / 2, half = (fitted.high - fitted.low) / 2 * factor;
   return with_ticks(axis, middle - half, middle + half, wanted);
 }
 

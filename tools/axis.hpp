@@ -17,12 +17,15 @@ struct Axis {
   bool includes_zero = false;  ///< the range starts or ends at 0 at least
 };
 
+/// Whether an axis can show the value: it is finite, positive on a log scale, and not so extreme (1e250) that margins overflow.
+[[nodiscard]] bool can_show(double value, Scale scale) noexcept;
+
 /// The smallest and the largest of the values an axis can show.
 struct Extent {
   double low = 1, high = 0;  // nothing yet
 
   [[nodiscard]] bool empty() const noexcept { return low > high; }
-  /// Takes the value in unless it is NaN, infinite, or not positive on a log scale; false then.
+  /// Takes the value in if the axis can show it; false otherwise.
   bool add(double value, Scale scale) noexcept;
 };
 

@@ -23,10 +23,7 @@ std::uint64_t mix(std::uint64_t z) noexcept {
   return z ^ (z >> 31U);
 }
 
-bool shown(const Canvas& canvas, double x, double y) {
-  const auto fits = [](const FittedAxis& axis, double value) { return std::isfinite(value) && (axis.scale == Scale::linear || value > 0); };
-  return fits(canvas.x, x) && fits(canvas.y, y);
-}
+bool shown(const Canvas& canvas, double x, double y) { return can_show(x, canvas.x.scale) && can_show(y, canvas.y.scale); }
 
 /// Lines differ in marker even while colours do not repeat, for readers who see neither well.
 Marker line_marker(int style) { return static_cast<Marker>((style + style / colours) % markers); }
@@ -74,11 +71,11 @@ std::vector<Point> by_columns(const std::vector<Point>& points) {
 std::string line_style(const LineLook& look) {
   constexpr std::array<std::string_view, 4> dashes = {"7 4", "2 4", "10 3 2 3", "4 3"};
   const std::string dash = look.dashed ? fmt::format(" stroke-dasharray=\"{}\"", dashes[static_cast<std::size_t>(look.style) % dashes.size()]) : "";
-  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"{}", colour(look.style), look.first ? 3.5 : 2, dash);
+  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"{}", colour(look.style), look.broad ? 3.5 : 2, dash);
 }
 
 void draw_line_marks(SvgWriter& svg, const std::vector<Point>& points, const LineLook& look) {
-  svg.marks(points, line_marker(look.style), look.first ? 10.5 : 7, colour(look.style), "#fff");
+  svg.marks(points, line_marker(look.style), look.broad ? 10.5 : 7, colour(look.style), "#fff");
 }
 
 void draw_line(SvgWriter& svg, const Series& series, const Canvas& canvas, const LineLook& look) {
@@ -163,14 +160,16 @@ std::vector<std::string> distinct(const Panel& panel, Name name) {
 
 std::vector<LineLook> looks_of(const Panel& panel) {
   constexpr std::size_t most_dashed = 60;  // dashes of a jagged line hide its course
-  bool first = true, dashed = true;
-  for (const Series& series : panel.series) dashed = dashed && (series.kind != Series::Kind::line || series.x.size() <= most_dashed);
+  const auto is_line = [](const Series& series) { return series.kind == Series::Kind::line; };
+  const bool several = std::count_if(panel.series.begin(), panel.series.end(), is_line) > 1;
+  bool dashed = true, seen = false;
+  for (const Series& series : panel.series) dashed = dashed && (!is_line(series) || series.x.size() <= most_dashed);
   std::vector<LineLook> looks;
   for (std::size_t i = 0; i < panel.series.size(); ++i) {
     const Series& series = panel.series[i];
-    const bool line = series.kind == Series::Kind::line;
-    looks.push_back({series.style >= 0 ? series.style : static_cast<int>(i), line && first, line && !first && dashed});
-    first = first && !line;
+    const bool line = is_line(series);
+    looks.push_back({series.style >= 0 ? series.style : static_cast<int>(i), line && several && !seen, line && seen && dashed});
+    seen = seen || line;
   }
   return looks;
 }

@@ -20,10 +20,10 @@ struct Canvas {
 };
 
 /// How a series looks. Curves that coincide must both stay visible, which is what a comparison is often about: the
-/// first is broad, the others are narrow and, unless they have many points, dashed.
+/// first of several is broad, the others are narrow and, unless they have many points, dashed.
 struct LineLook {
   int style = 0;
-  bool first = true, dashed = false;
+  bool broad = false, dashed = false;
 };
 [[nodiscard]] std::vector<LineLook> looks_of(const Panel& panel);
 

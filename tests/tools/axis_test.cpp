@@ -79,7 +79,7 @@ TEST_CASE("every fitted range holds its data and increases") {
             REQUIRE(fitted.low < fitted.high);
             REQUIRE(fitted.ticks.size() < 60);
             for (const Tick& tick : fitted.ticks) REQUIRE(std::isfinite(fitted.fraction(tick.value)));
-            if (!e.empty() && e.high < 1e300 && (!log || e.low > 1e-250)) {
+            if (!e.empty()) {
               CHECK(fitted.fraction(e.low) >= 0);
               CHECK(fitted.fraction(e.high) <= 1);
             }
@@ -91,6 +91,8 @@ TEST_CASE("an extent takes only what its axis can show") {
   CHECK_FALSE(e.add(std::nan(""), Scale::linear));
   CHECK_FALSE(e.add(std::numeric_limits<double>::infinity(), Scale::linear));
   CHECK_FALSE(e.add(0, Scale::log));
+  CHECK_FALSE(e.add(1e-300, Scale::log));
+  CHECK_FALSE(e.add(-1e300, Scale::linear));
   CHECK(e.empty());
   CHECK(e.add(0, Scale::linear));
   CHECK_FALSE(e.empty());

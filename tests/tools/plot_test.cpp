@@ -134,6 +134,20 @@ TEST_CASE("values that an axis cannot show are left out, break lines, and are co
   CHECK_FALSE(has(svg, "inf"));
 }
 
+TEST_CASE("curves that coincide both stay visible") {
+  Panel panel;
+  panel.series = {series(Series::Kind::line, "a", 10), series(Series::Kind::line, "b", 10)};
+  std::vector<const XmlElement*> curves;
+  const XmlElement svg = parse_xml(to_svg(figure_of(panel)));
+  for (const XmlElement* path : svg.all("path"))
+    if (path->attribute("fill") == "none" && (path->attribute("stroke") == colour(0) || path->attribute("stroke") == colour(1))) curves.push_back(path);
+  REQUIRE(curves.size() == 2);
+  CHECK(curves[0]->attribute("d") == curves[1]->attribute("d"));
+  CHECK(std::stod(curves[0]->attribute("stroke-width")) > std::stod(curves[1]->attribute("stroke-width")));
+  CHECK(curves[0]->attribute("stroke-dasharray").empty());
+  CHECK_FALSE(curves[1]->attribute("stroke-dasharray").empty());
+}
+
 TEST_CASE("empty, single and degenerate figures are drawn") {
   Panel empty, single, vertical;
   single.series = {series(Series::Kind::path, "one", 1)};
