@@ -13,7 +13,6 @@ namespace {
 // Blocks: a panel of B (block_k by one panel) stays in the first-level cache, a block of A (block_rows by block_k) in the second.
 constexpr index_t block_k = 256, block_rows = 96, block_columns = 512;
 constexpr index_t slab_bytes = index_t{32} << 20;  // of packed B at once
-constexpr index_t task_work = index_t{1} << 19;    // multiply-adds that are worth a thread's attention: about 10 microseconds
 
 // One product of a batch; columns of C may have a stride because A and B can change roles.
 template <class T>
@@ -30,24 +29,45 @@ struct Product {
 
 // ---- packing ---------------------------------------------------------------------------------------------------------------
 
+// Four rows at a time: to[p * padded + x] = from[p * p_stride + x * x_stride].
+template <class T>
+GRADUS_INLINE void transpose_rows(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
+  index_t x = 0;
+  for (; x + 4 <= count; x += 4) {
+    const T *r0 = from + x * x_stride, *r1 = r0 + x_stride, *r2 = r1 + x_stride, *r3 = r2 + x_stride;
+    T* out = to + x;
+    for (index_t p = 0; p < k; ++p, out += padded, r0 += p_stride, r1 += p_stride, r2 += p_stride, r3 += p_stride) {
+      out[0] = *r0;
+      out[1] = *r1;
+      out[2] = *r2;
+      out[3] = *r3;
+    }
+  }
+  for (; x < count; ++x)
+    for (index_t p = 0; p < k; ++p) to[p * padded + x] = from[p * p_stride + x * x_stride];
+}
+
 // to[p * padded + x] = from[p * p_stride + x * x_stride] for x < count, else 0.
 template <class T>
-void pack_panel(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
+GRADUS_INLINE void pack_columns(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
   if (x_stride == 1) {
-    for (index_t p = 0; p < k; ++p, to += padded, from += p_stride) {
-      for (index_t x = 0; x < count; ++x) to[x] = from[x];
-      for (index_t x = count; x < padded; ++x) to[x] = T{0};
-    }
-    return;
+    for (index_t p = 0; p < k; ++p)
+      for (index_t x = 0; x < count; ++x) to[p * padded + x] = from[p * p_stride + x];
+  } else {
+    constexpr index_t strip = 32;  // of k: what is read and written between two visits of a cache line stays in the first level
+    for (index_t p = 0; p < k; p += strip) transpose_rows(to + p * padded, padded, from + p * p_stride, p_stride, x_stride, std::min(strip, k - p), count);
   }
-  constexpr index_t strip = 16;  // of k: what is read of each row in one visit is a cache line or two
-  for (index_t begin = 0; begin < k; begin += strip) {
-    const index_t end = std::min(k, begin + strip);
-    for (index_t x = 0; x < count; ++x)
-      for (index_t p = begin; p < end; ++p) to[p * padded + x] = from[p * p_stride + x * x_stride];
-    for (index_t x = count; x < padded; ++x)
-      for (index_t p = begin; p < end; ++p) to[p * padded + x] = T{0};
-  }
+  if (count < padded)
+    for (index_t p = 0; p < k; ++p)
+      for (index_t x = count; x < padded; ++x) to[p * padded + x] = T{0};
+}
+
+// The same; a panel of the usual size has loops of fixed length.
+template <class T, index_t usual>
+void pack_panel(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
+  if (count == usual && padded == usual && p_stride == 1) return pack_columns<T>(to, usual, from, 1, x_stride, k, usual);
+  if (count == usual && padded == usual) return pack_columns<T>(to, usual, from, p_stride, x_stride, k, usual);
+  pack_columns<T>(to, padded, from, p_stride, x_stride, k, count);
 }
 
 // B as panels of panel_width columns. Full panels are read in place or packed; the last one is packed unless whole vectors fit.
@@ -87,8 +107,8 @@ Panels<T> pack_b(const Product<T>& p, const PanelPlan<T>& plan, T* room, bool th
     for (index_t i = begin; i < end; ++i) {
       const bool whole = first + i < plan.full;
       const T* from = p.b + (first + i) * panel_width<T> * p.b_col;
-      pack_panel(room + i * panel_width<T> * p.k, whole ? panel_width<T> : plan.last_padded, from, p.b_row, p.b_col, p.k,
-                 whole ? panel_width<T> : plan.last_width);
+      pack_panel<T, panel_width<T>>(room + i * panel_width<T> * p.k, whole ? panel_width<T> : plan.last_padded, from, p.b_row, p.b_col, p.k,
+                                    whole ? panel_width<T> : plan.last_width);
     }
   });
   return panels;
@@ -173,7 +193,7 @@ void multiply_rectangle(const Product<T>& p, const Panels<T>& panels, Block<T> b
     if (pack_a) {
       for (index_t i = block.i0; i < block.i1; i += panel_rows) {
         const index_t rows = std::min<index_t>(panel_rows, block.i1 - i);
-        pack_panel(room + (i - block.i0) * k, rows, a + (i - block.i0) * p.a_row, p.a_col, p.a_row, k, rows);
+        pack_panel<T, panel_rows>(room + (i - block.i0) * k, rows, a + (i - block.i0) * p.a_row, p.a_col, p.a_row, k, rows);
       }
       block.a = room;
       multiply_block<T, true>(p, panels, block);
@@ -253,20 +273,6 @@ struct Products {
   }
 };
 
-template <class T>
-void multiply_all(const Products<T>& products) {
-  const GemmArgs<T>& args = products.args;
-  const index_t count = args.batch * products.parts, work = args.m * args.n * std::max<index_t>(products.length, 1);
-  // Few large products share out each; many or small ones are handed out whole.
-  if (count == 1 || (count < 32 && work > 2 * task_work)) {
-    for (index_t i = 0; i < count; ++i) multiply(products[i], true);
-    return;
-  }
-  parallel_chunks(count, std::max<index_t>(1, task_work / work), [&](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i) multiply(products[i], false);
-  });
-}
-
 // Merges the parts of each product and writes or adds the sum to C.
 template <class T>
 void merge_products(const Products<T>& products) {
@@ -289,7 +295,7 @@ void gemm(const GemmArgs<T>& args) {
   const index_t length = split_length(args.m, args.n, args.k), parts = args.k > length ? ceil_div(args.k, length) : 1;
   Scratch<T> sums(parts > 1 ? args.batch * parts * args.m * args.n : 0);
   const Products<T> products{args, length, parts, sums.data()};
-  multiply_all(products);
+  for_batch(args.batch * parts, args.m * args.n * std::max<index_t>(length, 1), [&](index_t i, bool threads) { multiply(products[i], threads); });
   if (parts > 1) merge_products(products);
 }
 

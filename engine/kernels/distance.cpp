@@ -1,0 +1,56 @@
+#include "engine/kernels/distance.hpp"
+
+#include "engine/kernels/distance_assign.hpp"
+#include "engine/kernels/distance_backward.hpp"
+#include "engine/kernels/nearest.hpp"
+
+namespace gradus::kernels::GRADUS_KERNEL_ISA {
+namespace {
+
+// Points that a thread takes at once, in whole tiles.
+index_t rows_grain(index_t k, index_t d) { return round_up(grain_for(2 * k * d), 2 * tile_points); }
+
+template <class T>
+void squared_distance(const DistanceArgs<T>& args) {
+  if (args.batch <= 0 || args.n <= 0 || args.k <= 0) return;
+  const bool shared = args.c_batch == 0;
+  const index_t elements = Centres<T>::elements(args.k, args.d);
+  Scratch<T> common(shared ? elements : 0);
+  if (shared) pack_centres(common.data(), args.c, args.c_row, args.k, args.d);
+  for_batch(args.batch, 2 * args.n * args.k * args.d, [&](index_t item, bool threads) {
+    Scratch<T> own(shared ? 0 : elements);
+    const Centres<T> centres =
+        shared ? Centres<T>{common.data(), args.k, args.d} : pack_centres(own.data(), args.c + item * args.c_batch, args.c_row, args.k, args.d);
+    const T* x = args.x + item * args.x_batch;
+    T* out = args.out + item * args.out_batch;
+    parallel_chunks(args.n, threads ? rows_grain(args.k, args.d) : args.n, [&](index_t begin, index_t end) {
+      constexpr index_t visit = 64;  // points whose coordinates stay cached while all centres pass
+      for (index_t i = begin; i < end; i += visit)
+        distance_rows(x + i * args.x_row, args.x_row, std::min(visit, end - i), centres, out + i * args.out_row, args.out_row);
+    });
+  });
+}
+
+template <class T>
+void nearest(const NearestArgs<T>& args) {
+  Scratch<T> room(Centres<T>::elements(args.k, args.d));
+  const Centres<T> centres = pack_centres(room.data(), args.c, args.c_row, args.k, args.d);
+  parallel_chunks(args.n, rows_grain(args.k, args.d), [&](index_t begin, index_t end) {
+    Scratch<T> rows_room(DistanceRows<T>::elements(args.k));
+    DistanceRows<T> rows(rows_room.data(), centres);
+    rows.for_each(args.x, args.x_row, begin, end, [&](index_t i, const T* row) {
+      const Least<T> least = find_least(row, rows.row_length());
+      if (args.index != nullptr) args.index[i] = least.index;
+      if (args.distance != nullptr) args.distance[i] = least.distance;
+    });
+  });
+}
+
+}  // namespace
+
+extern const DistanceKernels<float> distance_f32;
+extern const DistanceKernels<double> distance_f64;
+const DistanceKernels<float> distance_f32{squared_distance<float>, squared_distance_backward<float>, nearest<float>, assign_accumulate<float>};
+const DistanceKernels<double> distance_f64{squared_distance<double>, squared_distance_backward<double>, nearest<double>, assign_accumulate<double>};
+
+}  // namespace gradus::kernels::GRADUS_KERNEL_ISA
