@@ -62,6 +62,21 @@ TapeState* TapeState::of(const OpDef& op, std::span<const Tensor* const> inputs)
   return tape != nullptr && tape->recording() ? tape : nullptr;
 }
 
+namespace {
+
+class Pause {
+ public:
+  explicit Pause(TapeState& tape) noexcept : tape_(tape) { ++tape_.paused_; }
+  ~Pause() { --tape_.paused_; }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  TapeState& tape_;
+};
+
+}  // namespace
+
 Tensor TapeState::apply(const OpDef& op, std::span<const Tensor* const> inputs, const void* attributes, std::size_t bytes) {
   const auto index = static_cast<std::int32_t>(steps_.size());
   Run run(op, inputs, attributes, step_noise(noise_, index));
@@ -70,7 +85,11 @@ Tensor TapeState::apply(const OpDef& op, std::span<const Tensor* const> inputs, 
   run.allocate_outputs();
   const bool observed = !observers_.empty();
   const double start = observed ? now_seconds() : 0;
-  op.forward(run);
+  {
+    // What a forward computes with other ops is part of this step, not steps of its own.
+    const Pause pause(*this);
+    op.forward(run);
+  }
   const double seconds = observed ? now_seconds() - start : 0;
   record(run, bytes);
   if (observed) {
@@ -106,12 +125,7 @@ void TapeState::record(Run& run, std::size_t attribute_bytes) {
     needs_grad = needs_grad || values_[static_cast<std::size_t>(id)].needs_grad;
   }
   needs_grad = needs_grad && op.gradient != GradientKind::zero;
-  const auto at = static_cast<std::uint32_t>(attributes_.size());
-  const auto* bytes = static_cast<const std::byte*>(run.attributes());
-  if (attribute_bytes) {
-    attributes_.insert(attributes_.end(), bytes, bytes + attribute_bytes);
-    attributes_.resize((attributes_.size() + 7) / 8 * 8);
-  }
+  const void* attributes = attributes_.copy(run.attributes(), attribute_bytes);
   const auto first_output = static_cast<std::int32_t>(values_.size());
   for (int i = 0; i < run.outputs(); ++i) {
     Value& value = values_.emplace_back();
@@ -122,7 +136,7 @@ void TapeState::record(Run& run, std::size_t attribute_bytes) {
     value.keep = all || (op.saves & save::output);
     if (!value.keep) value.data.drop_data();
   }
-  steps_.push_back({&op, first_input, at, scope_, first_output, static_cast<std::uint32_t>(run.inputs()), static_cast<std::uint8_t>(run.outputs()), needs_grad});
+  steps_.push_back({&op, attributes, first_input, scope_, first_output, static_cast<std::uint32_t>(run.inputs()), static_cast<std::uint8_t>(run.outputs()), needs_grad});
 }
 
 }  // namespace gradus

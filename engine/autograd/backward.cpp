@@ -33,7 +33,7 @@ bool Vjp::needs(int i) const noexcept {
   return tape_.values_[static_cast<std::size_t>(tape_.inputs_of(step)[static_cast<std::size_t>(i)])].needs_grad;
 }
 
-const Shape& Vjp::input_shape(int i) const noexcept {
+Shape Vjp::input_shape(int i) const noexcept {
   const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];
   return tape_.values_[static_cast<std::size_t>(tape_.inputs_of(step)[static_cast<std::size_t>(i)])].data.shape();
 }
@@ -43,7 +43,7 @@ DType Vjp::input_dtype(int i) const noexcept {
   return tape_.values_[static_cast<std::size_t>(tape_.inputs_of(step)[static_cast<std::size_t>(i)])].data.dtype();
 }
 
-const void* Vjp::attributes() const noexcept { return tape_.attributes_of(tape_.steps_[static_cast<std::size_t>(step_)]); }
+const void* Vjp::attributes() const noexcept { return tape_.steps_[static_cast<std::size_t>(step_)].attributes; }
 
 Tensor Vjp::input(int i) const {
   const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];

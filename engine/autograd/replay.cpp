@@ -31,7 +31,7 @@ void TapeState::replay_step(std::int32_t index) {
   PoolVector<const Tensor*> inputs;
   inputs.reserve(step.inputs);
   for (const std::int32_t id : inputs_of(step)) inputs.push_back(&values_[static_cast<std::size_t>(id)].data);
-  Run run(*step.op, inputs, attributes_of(step), step_noise(noise_, index));
+  Run run(*step.op, inputs, step.attributes, step_noise(noise_, index));
   step.op->shape(run);
   run.allocate_outputs();
   const bool observed = !observers_.empty();

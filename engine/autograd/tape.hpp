@@ -146,7 +146,7 @@ class Vjp {
   /// A saved input (the op must declare it). Changed since the forward pass: a GraphError naming op and value.
   [[nodiscard]] Tensor input(int i) const;
   [[nodiscard]] Tensor output(int i = 0) const;
-  [[nodiscard]] const Shape& input_shape(int i) const noexcept;
+  [[nodiscard]] Shape input_shape(int i) const noexcept;
   [[nodiscard]] DType input_dtype(int i) const noexcept;
   [[nodiscard]] const Tensor& grad() const noexcept { return grad_; }
   template <class Attributes>

@@ -1,7 +1,7 @@
 #include "engine/autograd/tape_state.hpp"
 
 #include <chrono>
-#include <memory>
+#include <cstring>
 #include <mutex>
 
 namespace gradus {
@@ -18,6 +18,20 @@ Retired& retired() {
 }
 
 }  // namespace
+
+const void* AttributeArena::copy(const void* from, std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (bytes > block_bytes) throw GraphError("tape", cat("attributes of ", bytes, " bytes"), "large data belongs in an input tensor");
+  if (used_ + bytes > block_bytes) {
+    ++block_;
+    used_ = 0;
+  }
+  if (block_ == blocks_.size()) blocks_.push_back(Buffer::allocate(block_bytes));
+  std::byte* to = blocks_[block_].data() + used_;
+  std::memcpy(to, from, bytes);
+  used_ = (used_ + bytes + 7) / 8 * 8;
+  return to;
+}
 
 TapeState* TapeState::acquire(const TapeOptions& options) {
   TapeState* state = nullptr;

@@ -14,6 +14,20 @@ namespace gradus {
 template <class T>
 using PoolVector = std::vector<T, PoolAllocator<T>>;
 
+/// Attribute bytes of steps. Blocks never move: a vjp holds references while what it records adds steps.
+class AttributeArena {
+ public:
+  /// A copy of `bytes` bytes that stays where it is until clear().
+  const void* copy(const void* from, std::size_t bytes);
+  /// Forgets everything, keeps the blocks.
+  void clear() noexcept { block_ = used_ = 0; }
+
+ private:
+  static constexpr std::size_t block_bytes = 1 << 14;
+  PoolVector<Buffer> blocks_;
+  std::size_t block_ = 0, used_ = 0;  // where the next copy goes
+};
+
 class TapeState {
  public:
   struct Value {
@@ -27,7 +41,8 @@ class TapeState {
   };
   struct Step {
     const OpDef* op;
-    std::uint32_t first_input, attributes, scope;  // indices into the flat arrays
+    const void* attributes;
+    std::uint32_t first_input, scope;  // indices into the flat arrays
     std::int32_t first_output;
     std::uint32_t inputs;
     std::uint8_t outputs;
@@ -52,7 +67,6 @@ class TapeState {
   [[nodiscard]] std::string_view text(std::uint32_t id) const noexcept { return texts_[id]; }
   [[nodiscard]] std::string describe(std::int32_t id) const;
   [[nodiscard]] std::span<const std::int32_t> inputs_of(const Step& step) const noexcept { return {input_ids_.data() + step.first_input, step.inputs}; }
-  [[nodiscard]] const void* attributes_of(const Step& step) const noexcept { return attributes_.data() + step.attributes; }
 
   // backward.cpp
   [[nodiscard]] Gradients backward(const Tensor& y, const BackwardOptions& options);
@@ -74,7 +88,7 @@ class TapeState {
   PoolVector<Value> values_;
   PoolVector<Step> steps_;
   PoolVector<std::int32_t> input_ids_;
-  PoolVector<std::byte> attributes_;
+  AttributeArena attributes_;
   std::vector<Observer*> observers_;
 
  private:

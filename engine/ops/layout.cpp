@@ -61,7 +61,8 @@ const OpDef expand_op = view_op<[](const Tensor& x, const Run& r) { return view:
       return std::vector<OpCase>{{"rows", {normal_input({1, 4})}, [](Inputs x) { return expand(x[0], {3, 4}); }},
                                  {"new axes", {normal_input({3, 1})}, [](Inputs x) { return expand(x[0], {2, -1, 5}); }},
                                  {"scalar", {normal_input({})}, [](Inputs x) { return expand(x[0], {2, 2}); }},
-                                 {"empty", {normal_input({1})}, [](Inputs x) { return expand(x[0], {0}); }}};
+                                 {"to nothing", {normal_input({1})}, [](Inputs x) { return expand(x[0], {0}); }},
+                                 {"empty", {normal_input({0, 1})}, [](Inputs x) { return expand(x[0], {0, 3}); }}};
     });
 
 struct SliceAttributes {

@@ -96,7 +96,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? -1 : -2);
   if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, -1)), -1);
   // One matrix for a whole batch: fold the batch into the rows, so that its gradient is one product and not a sum of many.
-  if (b.rank() == 2 && a.rank() > 2 && a.is_contiguous() && a.numel() > 0) {
+  if (b.rank() == 2 && a.rank() > 2 && a.numel() > 0) {
     Shape shape = a.shape();
     const Tensor folded = matmul(reshape(a, {-1, a.shape().back()}), b);
     shape[shape.rank() - 1] = b.shape()[1];
