@@ -18,7 +18,7 @@ std::string superscript(int number) {
 }
 
 /// A minus sign proper, as wide as a plus.
-std::string with_minus(std::string text) { return text.starts_with('-') ? "\u2212" + text.substr(1) : text; }
+std::string with_minus(const std::string& text) { return text.starts_with('-') ? "\u2212" + text.substr(1) : text; }
 
 /// Of 1, 2 and 5 times a power of ten, the one nearest to `raw` by ratio.
 double round_step(double raw) {

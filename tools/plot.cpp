@@ -108,14 +108,16 @@ void fit_axes(Layout& layout, const Extent& x, const Extent& y) {
 std::vector<LegendEntry> legend_of(const Panel& panel) {
   std::vector<LegendEntry> legend;
   const std::vector<LineLook> looks = looks_of(panel);
-  for (std::size_t i = 0; i < panel.series.size(); ++i) {
-    if (panel.series[i].name.empty()) continue;
-    legend.push_back({panel.series[i].name, [kind = panel.series[i].kind, look = looks[i]](SvgWriter& svg, Point at) { draw_sample(svg, at, kind, look); }});
+  auto look = looks.begin();
+  for (const Series& series : panel.series) {
+    const auto sample = [kind = series.kind, shown_as = *look++](SvgWriter& svg, Point at) { draw_sample(svg, at, kind, shown_as); };
+    if (!series.name.empty()) legend.push_back({series.name, sample});
   }
-  const std::vector<std::string> groups = groups_of(panel);
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i].empty()) continue;
-    legend.push_back({groups[i], [style = static_cast<int>(i)](SvgWriter& svg, Point at) { draw_box_sample(svg, at, style); }});
+  int style = 0;
+  for (const std::string& group : groups_of(panel)) {
+    const auto sample = [style](SvgWriter& svg, Point at) { draw_box_sample(svg, at, style); };
+    if (!group.empty()) legend.push_back({group, sample});
+    ++style;
   }
   for (std::size_t i = 0; i < panel.levels.size(); ++i) {
     if (panel.levels[i].name.empty()) continue;
@@ -190,7 +192,7 @@ Layout prepare(const Panel& panel) {
 void draw_axes(SvgWriter& svg, const Layout& layout) {
   const Canvas& canvas = layout.canvas;
   const bool categories = !layout.panel->boxes.empty();
-  const std::string grid = "stroke=\"#e4e4e4\" stroke-width=\"1\"", dark = "stroke=\"#444\" stroke-width=\"1\"";
+  const std::string grid = R"(stroke="#e4e4e4" stroke-width="1")", dark = R"(stroke="#444" stroke-width="1")";
   for (const Tick& tick : canvas.y.ticks) {
     const double y = (1 - canvas.y.fraction(tick.value)) * canvas.height;
     if (!tick.text.empty()) svg.line({0, y}, {canvas.width, y}, grid);
@@ -288,13 +290,13 @@ std::string to_svg(const Figure& figure) {
   const double height = head + total(row) + gap;
 
   SvgWriter svg;
-  svg.open("svg", fmt::format("xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" "
-                              "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\"",
+  svg.open("svg", fmt::format(R"(xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" role="img" )"
+                              R"(font-family="Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif")",
                               std::ceil(width), std::ceil(height)));
   svg.note("title", figure.title);
   svg.note("desc", "Made by: " + figure.command);
   svg.note("metadata", figure.command);
-  svg.rect({0, 0}, std::ceil(width), std::ceil(height), "fill=\"#fff\"");
+  svg.rect({0, 0}, std::ceil(width), std::ceil(height), R"(fill="#fff")");
   for (std::size_t i = 0; i < title.size() && !figure.title.empty(); ++i)
     svg.text({width / 2, gap / 2 + figure_title_size * (1.1 + static_cast<double>(i) * line_height)}, title[i], {figure_title_size, Anchor::middle, true});
   double y = head;

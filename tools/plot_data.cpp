@@ -70,8 +70,8 @@ std::vector<Point> by_columns(const std::vector<Point>& points) {
 
 std::string line_style(const LineLook& look) {
   constexpr std::array<std::string_view, 4> dashes = {"7 4", "2 4", "10 3 2 3", "4 3"};
-  const std::string dash = look.dashed ? fmt::format(" stroke-dasharray=\"{}\"", dashes[static_cast<std::size_t>(look.style) % dashes.size()]) : "";
-  return fmt::format("stroke=\"{}\" stroke-width=\"{}\"{}", colour(look.style), look.broad ? 3.5 : 2, dash);
+  const std::string dash = look.dashed ? fmt::format(R"( stroke-dasharray="{}")", dashes[static_cast<std::size_t>(look.style) % dashes.size()]) : "";
+  return fmt::format(R"(stroke="{}" stroke-width="{}"{})", colour(look.style), look.broad ? 3.5 : 2, dash);
 }
 
 void draw_line_marks(SvgWriter& svg, const std::vector<Point>& points, const LineLook& look) {
@@ -93,8 +93,8 @@ void draw_path(SvgWriter& svg, const Series& series, const Canvas& canvas, int s
   for (const std::vector<Point>& points : stretches(series, canvas)) {
     if (points.empty()) continue;
     const std::vector<Point> line = by_columns(points);
-    svg.polyline(line, "stroke=\"#fff\" stroke-width=\"5\" opacity=\"0.8\"");
-    svg.polyline(line, "stroke=\"#222\" stroke-width=\"1.5\"");
+    svg.polyline(line, R"(stroke="#fff" stroke-width="5" opacity="0.8")");
+    svg.polyline(line, R"(stroke="#222" stroke-width="1.5")");
     constexpr std::size_t most_stations = 50;
     if (points.size() > 2 && points.size() <= most_stations) svg.marks({points.begin() + 1, points.end() - 1}, Marker::circle, 4, "#222");
     svg.marks({points.front()}, Marker::circle, path_end_size - 1, "#fff", "#222");
@@ -104,7 +104,7 @@ void draw_path(SvgWriter& svg, const Series& series, const Canvas& canvas, int s
 
 std::string level_style(std::size_t number) {
   constexpr std::array<std::string_view, 3> dashes = {"7 4", "2 3", "10 3 2 3"};
-  return fmt::format("stroke=\"#444\" stroke-width=\"1.5\" stroke-dasharray=\"{}\" fill=\"none\"", dashes[number % dashes.size()]);
+  return fmt::format(R"(stroke="#444" stroke-width="1.5" stroke-dasharray="{}" fill="none")", dashes[number % dashes.size()]);
 }
 
 void draw_box_at(SvgWriter& svg, const Box& box, const Canvas& canvas, double x, double width, int style) {
@@ -127,13 +127,13 @@ void draw_box_at(SvgWriter& svg, const Box& box, const Canvas& canvas, double x,
     if (value >= d.lower_quartile - reach) low = std::min(low, value);
     if (value <= d.upper_quartile + reach) high = std::max(high, value);
   }
-  const std::string stroke = "stroke=\"#222\" stroke-width=\"1\"";
+  const std::string stroke = R"(stroke="#222" stroke-width="1")";
   svg.line({x, y(high)}, {x, y(d.upper_quartile)}, stroke);
   svg.line({x, y(low)}, {x, y(d.lower_quartile)}, stroke);
   svg.rect({x - width / 2, y(d.upper_quartile)}, width, std::max(0.5, y(d.lower_quartile) - y(d.upper_quartile)),
-           fmt::format("fill=\"{}\" fill-opacity=\"0.3\" {}", colour(style), stroke));
+           fmt::format(R"(fill="{}" fill-opacity="0.3" {})", colour(style), stroke));
   svg.marks(dots, marker(style), dot_size, colour(style), "", 0.75);
-  svg.line({x - width / 2, y(d.median)}, {x + width / 2, y(d.median)}, "stroke=\"#222\" stroke-width=\"2.5\"");
+  svg.line({x - width / 2, y(d.median)}, {x + width / 2, y(d.median)}, R"(stroke="#222" stroke-width="2.5")");
 }
 
 void draw_boxes(SvgWriter& svg, const Panel& panel, const Canvas& canvas) {
@@ -226,7 +226,7 @@ void draw_sample(SvgWriter& svg, Point middle, Series::Kind kind, const LineLook
       draw_line_marks(svg, {middle}, look);
       break;
     case Series::Kind::path:
-      svg.line(left, right, "stroke=\"#222\" stroke-width=\"1.5\"");
+      svg.line(left, right, R"(stroke="#222" stroke-width="1.5")");
       svg.marks({left}, Marker::circle, path_end_size - 2, "#fff", "#222");
       svg.marks({right}, marker(style), path_end_size, colour(style), "#222");
       break;
@@ -238,7 +238,7 @@ void draw_level_sample(SvgWriter& svg, Point middle, std::size_t number) {
 }
 
 void draw_box_sample(SvgWriter& svg, Point middle, int style) {
-  svg.rect({middle.x - 8, middle.y - 5}, 16, 10, fmt::format("fill=\"{}\" fill-opacity=\"0.3\" stroke=\"#222\"", colour(style)));
+  svg.rect({middle.x - 8, middle.y - 5}, 16, 10, fmt::format(R"(fill="{}" fill-opacity="0.3" stroke="#222")", colour(style)));
   svg.marks({middle}, marker(style), dot_size, colour(style));
 }
 

@@ -114,7 +114,7 @@ void SvgWriter::line(Point from, Point to, std::string_view attributes) {
 
 void SvgWriter::polyline(const std::vector<Point>& points, std::string_view attributes) {
   if (points.empty()) return;
-  out_ += "<path d=\"";
+  out_ += R"(<path d=")";
   char command = 'M';
   for (const Point& p : points) {
     fmt::format_to(std::back_inserter(out_), "{}{} {}", command, number(p.x), number(p.y));
@@ -146,7 +146,7 @@ void SvgWriter::marks(const std::vector<Point>& points, Marker shape, double siz
     }
     path += 'z';
   }
-  const std::string stroke = outline.empty() ? "" : fmt::format(" stroke=\"{}\" stroke-width=\"1\"", outline);
+  const std::string stroke = outline.empty() ? "" : fmt::format(R"( stroke="{}" stroke-width="1")", outline);
   fmt::format_to(std::back_inserter(out_), "<path d=\"{}\" fill=\"{}\"{} opacity=\"{}\"/>\n", path, fill, stroke, opacity);
 }
 
@@ -154,7 +154,7 @@ void SvgWriter::text(Point at, std::string_view content, const Font& font, doubl
   constexpr std::array<std::string_view, 3> anchors = {"start", "middle", "end"};
   const std::string turn = degrees != 0 ? fmt::format(" transform=\"rotate({} {} {})\"", number(degrees), number(at.x), number(at.y)) : "";
   fmt::format_to(std::back_inserter(out_), "<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\"{} fill=\"{}\"{}>{}</text>\n", number(at.x),
-                 number(at.y), number(font.size), anchors[static_cast<std::size_t>(font.anchor)], font.bold ? " font-weight=\"bold\"" : "", font.fill, turn,
+                 number(at.y), number(font.size), anchors[static_cast<std::size_t>(font.anchor)], font.bold ? R"( font-weight="bold")" : "", font.fill, turn,
                  escape_xml(content));
 }
 
