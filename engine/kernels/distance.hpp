@@ -34,8 +34,8 @@ struct DistanceArgs {
 };
 
 /// Gradients of sum_ij g_ij |x_i - c_j|^2:
-///   gx_i = sum_j 2 g_ij (x_i - c_j)   s = 0; for j in order: s = fma(2 g_ij, x_i - c_j, s)
-///   gc_j = sum_i 2 g_ij (c_j - x_i)   s = fma(2 g_ij, c_j - x_i, s) over the points of a block, blocks merged in the tree
+///   gx_i = 2 sum_j g_ij (x_i - c_j)   s = 0; for j in order: s = fma(g_ij, x_i - c_j, s); gx_i = s + s
+///   gc_j = 2 sum_i g_ij (c_j - x_i)   s = fma(g_ij, c_j - x_i, s) over the points of a block; blocks merged in the tree, then doubled
 /// Either output may be null; outputs are overwritten and never shared within a batch.
 template <class T>
 struct DistanceBackwardArgs {
