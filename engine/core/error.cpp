@@ -3,12 +3,11 @@
 namespace gradus {
 namespace {
 
+// A full stop unless the sentence has an end of its own.
+std::string sentence(const std::string& text) { return text.empty() || text.find_last_of(".?!") == text.size() - 1 ? text : text + "."; }
+
 std::string compose(const std::string& where, const std::string& problem, const std::string& hint) {
-  std::string message = "[" + where + "] " + problem;
-  if (!problem.empty() && problem.back() != '.') message += '.';
-  if (!hint.empty()) message += " Hint: " + hint;
-  if (!hint.empty() && hint.back() != '.') message += '.';
-  return message;
+  return "[" + where + "] " + sentence(problem) + (hint.empty() ? "" : " Hint: " + sentence(hint));
 }
 
 }  // namespace
