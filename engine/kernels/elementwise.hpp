@@ -41,7 +41,7 @@
 // y = 1 where the mask f(a, b) holds, else 0
 #define GRADUS_COMPARE_KERNELS(X) \
   X(equal, a == b)                \
-  X(not_equal, a != b)            \
+  X(not_equal, !(a == b))         \
   X(less, a < b)                  \
   X(less_equal, a <= b)           \
   X(greater, a > b)               \

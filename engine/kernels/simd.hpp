@@ -18,6 +18,8 @@
 #endif
 
 #define GRADUS_INLINE [[gnu::always_inline]] inline
+// The same for a lambda, after its parameters.
+#define GRADUS_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
@@ -69,14 +71,12 @@ GRADUS_INLINE Vec<T> splat(T v) {
   return Vec<T>(v);
 }
 
-#if defined(GRADUS_ISA_AVX2)
-/// All bits set in the first n elements.
+/// True for the first n elements, 0 <= n <= width.
 template <class T>
-GRADUS_INLINE __m256i first_elements(index_t n) {
-  if constexpr (sizeof(T) == 4) return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  else return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+GRADUS_INLINE Mask<T> first_mask(index_t n) {
+  alignas(64) static constexpr T index[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return Vec<T>::load_aligned(index) < Vec<T>(static_cast<T>(n));
 }
-#endif
 
 /// p[0..n) padded with `fill`; 0 <= n <= width. Reads nothing beyond p[n). The tail of a span then takes the same instructions as
 /// its body, so that a result does not depend on where in the span an element lies.
@@ -87,9 +87,10 @@ GRADUS_INLINE Vec<T> load_partial(const T* p, index_t n, T fill) {
   if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_mask_loadu_ps(_mm512_set1_ps(fill), static_cast<__mmask16>(mask), p));
   else return Vec<T>(_mm512_mask_loadu_pd(_mm512_set1_pd(fill), static_cast<__mmask8>(mask), p));
 #elif defined(GRADUS_ISA_AVX2)
-  const __m256i mask = first_elements<T>(n);
-  if constexpr (sizeof(T) == 4) return Vec<T>(_mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask)));
-  else return Vec<T>(_mm256_blendv_pd(_mm256_set1_pd(fill), _mm256_maskload_pd(p, mask), _mm256_castsi256_pd(mask)));
+  const Mask<T> mask = first_mask<T>(n);
+  const auto bits = (__m256i) static_cast<typename Mask<T>::register_type>(mask);
+  if constexpr (sizeof(T) == 4) return xsimd::select(mask, Vec<T>(_mm256_maskload_ps(p, bits)), Vec<T>(fill));
+  else return xsimd::select(mask, Vec<T>(_mm256_maskload_pd(p, bits)), Vec<T>(fill));
 #else
   alignas(64) T buffer[width<T>];
   Vec<T>(fill).store_aligned(buffer);
@@ -105,8 +106,9 @@ GRADUS_INLINE void store_partial(T* p, const Vec<T>& v, index_t n) {
   if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>(mask), v);
   else _mm512_mask_storeu_pd(p, static_cast<__mmask8>(mask), v);
 #elif defined(GRADUS_ISA_AVX2)
-  if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, first_elements<T>(n), v);
-  else _mm256_maskstore_pd(p, first_elements<T>(n), v);
+  const auto bits = (__m256i) static_cast<typename Mask<T>::register_type>(first_mask<T>(n));
+  if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, bits, v);
+  else _mm256_maskstore_pd(p, bits, v);
 #else
   alignas(64) T buffer[width<T>];
   v.store_aligned(buffer);
@@ -185,96 +187,6 @@ template <class T>
 GRADUS_INLINE Vec<T> minimum(const Vec<T>& a, const Vec<T>& b) {
   const Vec<T> smaller = select((a < b) | is_nan(a), a, b);
   return select(a == b, from_bits<T>(to_bits(a) | to_bits(b)), smaller);
-}
-
-/// Binary operations of reductions.
-struct Add {
-  template <class T>
-  GRADUS_INLINE static Vec<T> apply(const Vec<T>& a, const Vec<T>& b) {
-    return a + b;
-  }
-};
-struct Multiply {
-  template <class T>
-  GRADUS_INLINE static Vec<T> apply(const Vec<T>& a, const Vec<T>& b) {
-    return a * b;
-  }
-};
-struct Maximum {
-  template <class T>
-  GRADUS_INLINE static Vec<T> apply(const Vec<T>& a, const Vec<T>& b) {
-    return maximum(a, b);
-  }
-};
-struct Minimum {
-  template <class T>
-  GRADUS_INLINE static Vec<T> apply(const Vec<T>& a, const Vec<T>& b) {
-    return minimum(a, b);
-  }
-};
-
-/// Lanes of a reduction, whatever the width of a vector: element i of a span belongs to lane i mod 16.
-constexpr index_t lane_count = 16;
-
-/// Sixteen partial results, as one to eight vectors.
-template <class T>
-struct Lanes {
-  static constexpr index_t vectors = lane_count / width<T>;
-  Vec<T> v[vectors];
-
-  GRADUS_INLINE static Lanes splat(T x) {
-    Lanes r;
-    for (index_t i = 0; i < vectors; ++i) r.v[i] = Vec<T>(x);
-    return r;
-  }
-  GRADUS_INLINE static Lanes load(const T* p) {
-    Lanes r;
-    for (index_t i = 0; i < vectors; ++i) r.v[i] = Vec<T>::load_unaligned(p + i * width<T>);
-    return r;
-  }
-  /// p[0..n) padded with `fill`; 0 <= n <= 16.
-  GRADUS_INLINE static Lanes load_partial(const T* p, index_t n, T fill) {
-    Lanes r;
-    for (index_t i = 0; i < vectors; ++i) {
-      const index_t left = n - i * width<T>;
-      if (left >= width<T>) r.v[i] = Vec<T>::load_unaligned(p + i * width<T>);
-      else r.v[i] = left > 0 ? GRADUS_KERNEL_ISA::load_partial<T>(p + i * width<T>, left, fill) : Vec<T>(fill);
-    }
-    return r;
-  }
-  GRADUS_INLINE void store(T* p) const {
-    for (index_t i = 0; i < vectors; ++i) v[i].store_unaligned(p + i * width<T>);
-  }
-};
-
-template <class Op, class T>
-GRADUS_INLINE Lanes<T> combine(const Lanes<T>& a, const Lanes<T>& b) {
-  Lanes<T> r;
-  for (index_t i = 0; i < Lanes<T>::vectors; ++i) r.v[i] = Op::apply(a.v[i], b.v[i]);
-  return r;
-}
-
-// The vector with its upper half brought down, `half` elements long; what lies above them is of no interest.
-template <index_t half, class T, std::size_t... i>
-GRADUS_INLINE Vec<T> upper_half(const Vec<T>& v, std::index_sequence<i...>) {
-  const auto r = static_cast<typename Vec<T>::register_type>(v);
-  return Vec<T>((typename Vec<T>::register_type)__builtin_shufflevector(r, r, (static_cast<index_t>(i) + half) % width<T>...));
-}
-
-template <class Op, index_t half, class T>
-GRADUS_INLINE T fold(const Vec<T>& v) {
-  const Vec<T> r = Op::apply(v, upper_half<half>(v, std::make_index_sequence<width<T>>()));
-  if constexpr (half > 1) return fold<Op, half / 2>(r);
-  else return static_cast<typename Vec<T>::register_type>(r)[0];
-}
-
-/// Merges the lanes: i with i + 8, then i + 4, i + 2, i + 1.
-template <class Op, class T>
-GRADUS_INLINE T merge_lanes(const Lanes<T>& lanes) {
-  Lanes<T> r = lanes;
-  for (index_t half = Lanes<T>::vectors / 2; half > 0; half /= 2)
-    for (index_t i = 0; i < half; ++i) r.v[i] = Op::apply(r.v[i], r.v[i + half]);
-  return fold<Op, width<T> / 2>(r.v[0]);
 }
 
 }  // namespace
