@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/kernels/loop.hpp"
+#include "engine/kernels/tail.hpp"
 
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
@@ -71,7 +72,7 @@ GRADUS_INLINE void distance_tile(const T* x, index_t x_row, const T* c, index_t 
 #pragma GCC unroll 4
     for (int j = 0; j + 1 < vectors; ++j) store(row + j * width<T>, sum[i][j]);
     if (last == width<T>) store(row + (vectors - 1) * width<T>, sum[i][vectors - 1]);
-    else store_partial(row + (vectors - 1) * width<T>, sum[i][vectors - 1], last);
+    else store_tail(row + (vectors - 1) * width<T>, sum[i][vectors - 1], last);
   }
 }
 

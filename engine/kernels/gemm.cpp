@@ -47,9 +47,11 @@ GRADUS_INLINE void transpose_rows(T* to, index_t padded, const T* from, index_t 
     for (index_t p = 0; p < k; ++p) to[p * padded + x] = from[p * p_stride + x * x_stride];
 }
 
-// to[p * padded + x] = from[p * p_stride + x * x_stride] for x < count, else 0.
+// to[p * padded + x] = from[p * p_stride + x * x_stride] for x < count, else 0; `padded` is count, or whole vectors.
 template <class T>
 GRADUS_INLINE void pack_columns(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
+  if (count < padded)
+    for (index_t x = 0; x < padded * k; x += width<T>) store(to + x, Vec<T>(T{0}));
   if (x_stride == 1) {
     for (index_t p = 0; p < k; ++p)
       for (index_t x = 0; x < count; ++x) to[p * padded + x] = from[p * p_stride + x];
@@ -57,9 +59,6 @@ GRADUS_INLINE void pack_columns(T* to, index_t padded, const T* from, index_t p_
     constexpr index_t strip = 32;  // of k: what is read and written between two visits of a cache line stays in the first level
     for (index_t p = 0; p < k; p += strip) transpose_rows(to + p * padded, padded, from + p * p_stride, p_stride, x_stride, std::min(strip, k - p), count);
   }
-  if (count < padded)
-    for (index_t p = 0; p < k; ++p)
-      for (index_t x = count; x < padded; ++x) to[p * padded + x] = T{0};
 }
 
 // The same; a panel of the usual size has loops of fixed length.
@@ -89,7 +88,7 @@ struct PanelPlan {
     full = p.n / panel_width<T>;
     last_width = p.n % panel_width<T>;
     last_padded = round_up(last_width, width<T>);
-    const bool used_little = p.m <= 4 * panel_rows || p.k * p.n * static_cast<index_t>(sizeof(T)) <= cached;
+    const bool used_little = p.m <= 8 * panel_rows || p.k * p.n * static_cast<index_t>(sizeof(T)) <= cached || p.b_row <= 2 * panel_width<T>;
     pack_full = p.b_col != 1 || !used_little;
     pack_last = pack_full || last_padded != last_width;
   }
@@ -102,15 +101,22 @@ Panels<T> pack_b(const Product<T>& p, const PanelPlan<T>& plan, T* room, bool th
   const Panels<T> panels{plan.pack_full ? room : p.b, panel_width<T> * (plan.pack_full ? p.k : 1), plan.pack_full ? panel_width<T> : p.b_row,
                          plan.pack_last ? room + plan.packed_full(p.k) : p.b + plan.full * panel_width<T>, plan.pack_last ? plan.last_padded : p.b_row};
   const index_t first = plan.pack_full ? 0 : plan.full, count = plan.full - first + (plan.pack_last && plan.last_width > 0);
-  const index_t grain = threads ? 1 + (1 << 16) / (panel_width<T> * std::max<index_t>(p.k, 1)) : count;
-  parallel_chunks(count, grain, [&](index_t begin, index_t end) {
-    for (index_t i = begin; i < end; ++i) {
-      const bool whole = first + i < plan.full;
-      const T* from = p.b + (first + i) * panel_width<T> * p.b_col;
-      pack_panel<T, panel_width<T>>(room + i * panel_width<T> * p.k, whole ? panel_width<T> : plan.last_padded, from, p.b_row, p.b_col, p.k,
-                                    whole ? panel_width<T> : plan.last_width);
-    }
-  });
+  const auto pack = [&](index_t i, index_t p0, index_t p1) {
+    const bool whole = first + i < plan.full;
+    const index_t columns = whole ? panel_width<T> : plan.last_width, padded = whole ? panel_width<T> : plan.last_padded;
+    T* to = room + i * panel_width<T> * p.k + p0 * padded;
+    pack_panel<T, panel_width<T>>(to, padded, p.b + (first + i) * panel_width<T> * p.b_col + p0 * p.b_row, p.b_row, p.b_col, p1 - p0, columns);
+  };
+  // Along the rows of B in memory: a few rows of all panels, or all rows of one panel.
+  const index_t strip = p.b_col == 1 ? 64 : std::max<index_t>(p.k, 1), strips = ceil_div(p.k, strip), steps = p.b_col == 1 ? strips : count;
+  const index_t grain = threads ? grain_for(8 * p.k * count * panel_width<T> / std::max<index_t>(steps, 1)) : steps;
+  if (count > 0)
+    parallel_chunks(steps, grain, [&](index_t begin, index_t end) {
+      for (index_t step = begin; step < end; ++step)
+        if (p.b_col == 1)
+          for (index_t i = 0; i < count; ++i) pack(i, step * strip, std::min(p.k, (step + 1) * strip));
+        else pack(step, 0, p.k);
+    });
   return panels;
 }
 
@@ -166,18 +172,19 @@ void multiply_block(const Product<T>& p, const Panels<T>& panels, const Block<T>
   }
 }
 
-// Rectangles of C that threads share out: small enough to give many threads work, large enough to be worth it.
+// Rectangles of C that threads share out. Large ones use what they load more often; smaller ones occupy more threads.
 template <class T>
 struct Tasks {
+  static constexpr index_t least_rows = block_rows / 2, least_columns = block_columns / 2;
   index_t rows, columns, row_tasks, count, grain;
 
-  explicit Tasks(const Product<T>& p) {
-    const index_t work = p.m * p.n * std::max<index_t>(p.k, 1), wanted = std::clamp<index_t>(work / task_work, 1, 64);
-    rows = std::min(block_rows, round_up(ceil_div(p.m, wanted), panel_rows));
+  Tasks(const Product<T>& p, bool threads) {
+    const index_t work = p.m * p.n * std::max<index_t>(p.k, 1), wanted = threads ? std::clamp<index_t>(work / task_work, 1, 32) : 1;
+    rows = std::clamp(round_up(ceil_div(p.m, wanted), panel_rows), least_rows, block_rows);
     row_tasks = ceil_div(p.m, rows);
-    columns = row_tasks >= wanted ? block_columns : std::min(block_columns, round_up(ceil_div(p.n * row_tasks, wanted), 4 * panel_width<T>));
+    columns = std::clamp(round_up(ceil_div(p.n * row_tasks, wanted), panel_width<T>), least_columns, block_columns);
     count = row_tasks * ceil_div(p.n, columns);
-    grain = std::max<index_t>(1, count * task_work / std::max<index_t>(work, 1));
+    grain = threads ? std::max<index_t>(1, count * task_work / work) : count;
   }
 };
 
@@ -210,9 +217,9 @@ void multiply_slab(const Product<T>& p, bool threads) {
   const PanelPlan<T> plan(p);
   Scratch<T> packed(plan.packed_elements(p.k));
   const Panels<T> panels = pack_b(p, plan, packed.data(), threads);
-  const Tasks<T> tasks(p);
+  const Tasks<T> tasks(p, threads);
   const bool pack_a = p.n > 8 * panel_width<T>;
-  parallel_chunks(tasks.count, threads ? tasks.grain : tasks.count, [&](index_t begin, index_t end) {
+  parallel_chunks(tasks.count, tasks.grain, [&](index_t begin, index_t end) {
     Scratch<T> room(pack_a ? tasks.rows * std::min(p.k, block_k) : 0);
     for (index_t task = begin; task < end; ++task) {
       const index_t i = task % tasks.row_tasks * tasks.rows, j = task / tasks.row_tasks * tasks.columns;

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/kernels/simd.hpp"
+#include "engine/kernels/tail.hpp"
 
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
@@ -50,7 +50,7 @@ GRADUS_INLINE void store_row(T* c, const Vec<T> (&r)[vectors], index_t last) {
   for (int j = 0; j + 1 < vectors; ++j) store(c + j * width<T>, r[j]);
   T* end = c + (vectors - 1) * width<T>;
   if (last == width<T>) store(end, r[vectors - 1]);
-  else store_partial(end, r[vectors - 1], last);
+  else store_tail(end, r[vectors - 1], last);
 }
 
 template <class T, int vectors, int rows, bool packed>
