@@ -9,9 +9,10 @@
 namespace gradus {
 
 /// Calls `body(context, begin, end)` once for every chunk of [0, n). With one chunk or one thread it runs on the caller,
-/// chunk by chunk in order. The caller works too; calls may nest and may come from several host threads. The first
-/// exception thrown by a chunk is rethrown here after all claimed chunks have ended. Workers run with the caller's
-/// floating-point control word (flush modes) and get their own back afterwards.
+/// chunk by chunk in order. The caller works too and waits for nothing but chunks that a worker has claimed; calls may nest
+/// and may come from several host threads. When chunks throw, the exception of the lowest of them is rethrown here once all
+/// claimed chunks have ended; chunks not yet claimed are dropped. Workers run with the caller's floating-point control
+/// word (flush modes) and get their own back afterwards. A call allocates nothing.
 void parallel_for(index_t n, index_t grain, void (*body)(void*, index_t, index_t), void* context);
 
 /// The same for a callable `body(begin, end)`.
@@ -19,12 +20,11 @@ template <class F>
 void parallel_for(index_t n, index_t grain, F&& body) {
   using Body = std::remove_reference_t<F>;
   parallel_for(
-      n, grain, [](void* f, index_t begin, index_t end) { (*static_cast<Body*>(f))(begin, end); },
-      const_cast<void*>(static_cast<const void*>(&body)));
+      n, grain, [](void* f, index_t begin, index_t end) { (*static_cast<Body*>(f))(begin, end); }, const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 /// Threads that loops may use, the caller included: GRADUS_THREADS when set (not a number from 1 to 256: a ValueError), else the
-/// number of cores.
+/// number of cores this process may use.
 [[nodiscard]] int thread_count();
 /// Sets it (at least 1, at most 256; otherwise a ValueError). Not to be called from inside a loop.
 void set_thread_count(int threads);
