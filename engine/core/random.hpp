@@ -47,7 +47,7 @@ class Random {
   std::uint64_t seed_, stream_;
 };
 
-/// Natural logarithm with the same bits everywhere (fdlibm's algorithm, no fma). For x > 0; within 1 ulp.
+/// Natural logarithm with the same bits everywhere (fdlibm's algorithm, no fma). For finite x > 0; within 1 ulp.
 [[nodiscard]] double portable_log(double x) noexcept;
 
 }  // namespace gradus
