@@ -24,7 +24,8 @@ void transformer_layer(benchmark::State& state) {
     benchmark::DoNotOptimize(trace.objective.back());
   }
   // A run of one layer passes over the points twice: once for the layer, once for the objective of its result.
-  state.counters["ms_per_layer"] = benchmark::Counter(static_cast<double>(state.iterations()) * 2e-3, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ms_per_layer"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * 2e-3, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(transformer_layer)->Args({1000000, 16, 32})->Unit(benchmark::kMillisecond)->UseRealTime();
 

@@ -21,7 +21,8 @@ void tiny_op_forward_and_backward(benchmark::State& state) {
     for (int i = 0; i < ops; ++i) y = neg(y);
     benchmark::DoNotOptimize(tape.backward(y).of(x).buffer().data());
   }
-  state.counters["ns_per_op"] = benchmark::Counter(static_cast<double>(state.iterations()) * ops * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_op"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * ops * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(tiny_op_forward_and_backward);
 
@@ -34,7 +35,8 @@ void tiny_op_forward_only(benchmark::State& state) {
     for (int i = 0; i < ops; ++i) y = neg(y);
     benchmark::DoNotOptimize(y.buffer().data());
   }
-  state.counters["ns_per_op"] = benchmark::Counter(static_cast<double>(state.iterations()) * ops * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_op"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * ops * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(tiny_op_forward_only);
 
@@ -46,7 +48,8 @@ void tiny_op_off_the_tape(benchmark::State& state) {
     for (int i = 0; i < ops; ++i) y = neg(y);
     benchmark::DoNotOptimize(y.buffer().data());
   }
-  state.counters["ns_per_op"] = benchmark::Counter(static_cast<double>(state.iterations()) * ops * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_op"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * ops * 1e-9, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(tiny_op_off_the_tape);
 

@@ -48,7 +48,8 @@ TapeState* TapeState::of(const OpDef& op, std::span<const Tensor* const> inputs)
     const TapeHandle& handle = input.handle();
     if (handle.tape == nullptr) continue;
     if (handle.epoch != handle.tape->epoch_)
-      throw GraphError(op.name, cat("input ", i, " of shape ", input.shape(), " comes from a tape that was cleared or is gone"), "compute it again, or detached() it");
+      throw GraphError(op.name, cat("input ", i, " of shape ", input.shape(), " comes from a tape that was cleared or is gone"),
+                       "compute it again, or detached() it");
     if (tape != nullptr && tape != handle.tape) {
       std::size_t other = 0;
       while (inputs[other]->handle().tape != tape) ++other;
@@ -136,7 +137,8 @@ void TapeState::record(Run& run, std::size_t attribute_bytes) {
     value.keep = all || (op.saves & save::output);
     if (!value.keep) value.data.drop_data();
   }
-  steps_.push_back({&op, attributes, first_input, scope_, first_output, static_cast<std::uint32_t>(run.inputs()), static_cast<std::uint8_t>(run.outputs()), needs_grad});
+  steps_.push_back(
+      {&op, attributes, first_input, scope_, first_output, static_cast<std::uint32_t>(run.inputs()), static_cast<std::uint8_t>(run.outputs()), needs_grad});
 }
 
 }  // namespace gradus

@@ -23,8 +23,7 @@ bool add_in_place(Tensor& slot, const Tensor& gradient) {
 
 }  // namespace
 
-Vjp::Vjp(TapeState& tape, std::int32_t step, Gradients& gradients, bool record) noexcept
-    : tape_(tape), step_(step), gradients_(gradients), record_(record) {}
+Vjp::Vjp(TapeState& tape, std::int32_t step, Gradients& gradients, bool record) noexcept : tape_(tape), step_(step), gradients_(gradients), record_(record) {}
 
 int Vjp::inputs() const noexcept { return static_cast<int>(tape_.steps_[static_cast<std::size_t>(step_)].inputs); }
 
@@ -58,7 +57,8 @@ Tensor Vjp::output(int i) const {
 Tensor Vjp::saved(std::int32_t id, bool declared, const char* what, int i) const {
   const auto& value = tape_.values_[static_cast<std::size_t>(id)];
   const char* op = tape_.steps_[static_cast<std::size_t>(step_)].op->name;
-  if (!declared || !value.data.defined()) throw GraphError(op, cat("its vjp reads ", what, " ", i, ", which it does not declare as saved"), "add it to OpDef::saves");
+  if (!declared || !value.data.defined())
+    throw GraphError(op, cat("its vjp reads ", what, " ", i, ", which it does not declare as saved"), "add it to OpDef::saves");
   if (value.data.version() != value.version)
     throw GraphError(op, cat(what, " ", i, ", ", tape_.describe(id), ", was changed in place after the forward pass"),
                      "run backward first, or give the op a copy");
@@ -75,7 +75,8 @@ void Vjp::to(int i, const Tensor& gradient) {
 void TapeState::accumulate(Gradients& gradients, std::int32_t id, const Tensor& gradient, bool record) {
   const Tensor& like = values_[static_cast<std::size_t>(id)].data;
   if (gradient.dtype() != like.dtype())
-    throw GraphError("backward", cat("a gradient of dtype ", name_of(gradient.dtype()), " for ", describe(id), ", which is ", name_of(like.dtype())), "the vjp must keep dtypes");
+    throw GraphError("backward", cat("a gradient of dtype ", name_of(gradient.dtype()), " for ", describe(id), ", which is ", name_of(like.dtype())),
+                     "the vjp must keep dtypes");
   const Shape shape = like.shape();  // recording a sum may move values_
   const Tensor summed = gradient.shape() == shape ? gradient : sum_to_shape(gradient, shape);
   Tensor& slot = gradients.by_id_[static_cast<std::size_t>(id)];
@@ -92,14 +93,16 @@ void TapeState::check_backward_rules(std::int32_t last) const {
   }
   if (!missing) return;
   std::vector<bool> reached(values_.size(), false);
-  for (std::int32_t o = 0; o < steps_[static_cast<std::size_t>(last)].outputs; ++o) reached[static_cast<std::size_t>(steps_[static_cast<std::size_t>(last)].first_output + o)] = true;
+  for (std::int32_t o = 0; o < steps_[static_cast<std::size_t>(last)].outputs; ++o)
+    reached[static_cast<std::size_t>(steps_[static_cast<std::size_t>(last)].first_output + o)] = true;
   for (std::int32_t s = last; s >= 0; --s) {
     const Step& step = steps_[static_cast<std::size_t>(s)];
     bool used = false;
     for (int o = 0; o < step.outputs; ++o) used = used || reached[static_cast<std::size_t>(step.first_output + o)];
     if (!used || !step.needs_grad) continue;
     if (step.op->vjp == nullptr)
-      throw GraphError(step.op->name, cat("has no gradient rule", step.scope ? cat(", used in ", text(step.scope)) : ""), "give its OpDef a vjp, or detached() its input");
+      throw GraphError(step.op->name, cat("has no gradient rule", step.scope ? cat(", used in ", text(step.scope)) : ""),
+                       "give its OpDef a vjp, or detached() its input");
     for (const std::int32_t id : inputs_of(step)) reached[static_cast<std::size_t>(id)] = true;
   }
 }
@@ -136,7 +139,8 @@ Gradients TapeState::backward(const Tensor& y, const BackwardOptions& options) {
     if (y.numel() != 1) throw ShapeError("backward", cat("y has shape ", y.shape(), ", not one number"), "reduce it, or give a cotangent of its shape");
     seed = Tensor::ones(y.shape(), y.dtype());
   }
-  if (seed.shape() != y.shape()) throw ShapeError("backward", cat("the cotangent has shape ", seed.shape(), ", y has ", y.shape()), "give one number for each of y");
+  if (seed.shape() != y.shape())
+    throw ShapeError("backward", cat("the cotangent has shape ", seed.shape(), ", y has ", y.shape()), "give one number for each of y");
   if (seed.dtype() != y.dtype()) throw DTypeError("backward", cat("the cotangent is ", name_of(seed.dtype()), ", y is ", name_of(y.dtype())), "cast it");
   const std::int32_t last = value.producer;
   if (last >= 0) check_backward_rules(last);

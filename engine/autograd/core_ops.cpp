@@ -67,12 +67,19 @@ const OpDef sum_to_shape_op = {
     .fused_vjp = [](Vjp& b) { b.to(0, view::expand(b.grad(), b.input_shape(0))); },
     .cases =
         [] {
-          return std::vector<OpCase>{
-              {"leading axis", {normal_input({3, 4})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {4}); }},
-              {"inner axis", {normal_input({3, 4, 2})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {3, 1, 2}); }},
-              {"to a scalar", {normal_input({5, 7})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {}); }},
-              {"nothing to sum", {normal_input({2, 3})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {2, 3}); }},
-              {"empty", {normal_input({0, 3})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {3}); }}};
+          return std::vector<OpCase>{{"leading axis", {normal_input({3, 4})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {4}); }},
+                                     {"inner axis",
+                                      {normal_input({3, 4, 2})},
+                                      [](std::span<const Tensor> x) {
+                                        return sum_to_shape(x[0], {3, 1, 2});
+                                      }},
+                                     {"to a scalar", {normal_input({5, 7})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {}); }},
+                                     {"nothing to sum",
+                                      {normal_input({2, 3})},
+                                      [](std::span<const Tensor> x) {
+                                        return sum_to_shape(x[0], {2, 3});
+                                      }},
+                                     {"empty", {normal_input({0, 3})}, [](std::span<const Tensor> x) { return sum_to_shape(x[0], {3}); }}};
         },
 };
 

@@ -26,8 +26,8 @@ void TapeState::notify_backward(std::int32_t index, const Tensor& gradient, std:
   }
   for (const Tensor& tensor : sent) input_gradients.push_back(&tensor);
   const Tensor* arrived = &gradient;
-  const StepEvent event{StepEvent::Phase::backward, index,       *step.op,     text(step.scope), inputs, outputs, std::span(&arrived, 1),
-                        input_gradients,            input_names, output_names, seconds};
+  const StepEvent event{StepEvent::Phase::backward, index,           *step.op,    text(step.scope), inputs, outputs,
+                        std::span(&arrived, 1),     input_gradients, input_names, output_names,     seconds};
   for (Observer* observer : observers_) observer->on_step(event);
 }
 

@@ -12,16 +12,16 @@ namespace gradus {
 struct StepEvent {
   enum class Phase : std::uint8_t { forward, backward };
   Phase phase;
-  std::int32_t step;       ///< index on the tape
+  std::int32_t step;  ///< index on the tape
   const OpDef& op;
-  std::string_view scope;  ///< "layer0/attention", or "" at the top
-  std::span<const Tensor* const> inputs;   ///< forward: the inputs; backward: those the op saved, the others undefined
-  std::span<const Tensor* const> outputs;  ///< likewise
+  std::string_view scope;                           ///< "layer0/attention", or "" at the top
+  std::span<const Tensor* const> inputs;            ///< forward: the inputs; backward: those the op saved, the others undefined
+  std::span<const Tensor* const> outputs;           ///< likewise
   std::span<const Tensor* const> output_gradients;  ///< backward: what arrived
   std::span<const Tensor* const> input_gradients;   ///< backward: what this step sent, undefined where nothing is needed
   std::span<const std::string_view> input_names;    ///< "" where a value has none
   std::span<const std::string_view> output_names;
-  double seconds;          ///< time of the step itself
+  double seconds;  ///< time of the step itself
 };
 
 class Observer {

@@ -93,18 +93,18 @@ struct OpCase {
 struct OpDef {
   const char* name;
   const char* family;
-  const char* formula;  ///< as LaTeX without dollars
-  const char* law = ""; ///< what happens at edges, in words
+  const char* formula;   ///< as LaTeX without dollars
+  const char* law = "";  ///< what happens at edges, in words
   GradientKind gradient = GradientKind::exact;
-  const char* gradient_note = "";   ///< reason for a zero gradient, oracle of a surrogate one, kinks
-  void (*shape)(Run&) = nullptr;    ///< checks everything, declares the outputs; throws before any work
-  void (*forward)(Run&) = nullptr;  ///< fills the outputs
-  void (*vjp)(Vjp&) = nullptr;      ///< in differentiable ops, so that it can itself be recorded
-  void (*fused_vjp)(Vjp&) = nullptr;       ///< same gradients by kernels; used when the backward is not recorded
-  Tensor (*composite)(Run&) = nullptr;     ///< the same function in other ops; recorded by a tape opened with `expand`
+  const char* gradient_note = "";       ///< reason for a zero gradient, oracle of a surrogate one, kinks
+  void (*shape)(Run&) = nullptr;        ///< checks everything, declares the outputs; throws before any work
+  void (*forward)(Run&) = nullptr;      ///< fills the outputs
+  void (*vjp)(Vjp&) = nullptr;          ///< in differentiable ops, so that it can itself be recorded
+  void (*fused_vjp)(Vjp&) = nullptr;    ///< same gradients by kernels; used when the backward is not recorded
+  Tensor (*composite)(Run&) = nullptr;  ///< the same function in other ops; recorded by a tape opened with `expand`
   unsigned saves = save::nothing;
-  bool is_view = false;        ///< the output shares storage; forward assigns it
-  bool hides_nan = false;      ///< selection ops: a NaN that is not selected is not seen
+  bool is_view = false;    ///< the output shares storage; forward assigns it
+  bool hides_nan = false;  ///< selection ops: a NaN that is not selected is not seen
   std::vector<OpCase> (*cases)() = nullptr;
 };
 

@@ -120,7 +120,8 @@ std::string broadcast_problem(const OpCase& op_case, const Tensors& inputs) {
       Tensors expanded = inputs, copied = inputs;
       expanded[i] = view::expand(view::slice(inputs[i], axis, {0, 1}), inputs[i].shape());
       copied[i] = copy(expanded[i]);
-      if (auto problem = differing_bits(run(op_case, expanded), run(op_case, copied)); !problem.empty()) return cat("input ", i, " along axis ", axis, ": ", problem);
+      if (auto problem = differing_bits(run(op_case, expanded), run(op_case, copied)); !problem.empty())
+        return cat("input ", i, " along axis ", axis, ": ", problem);
     }
   return "";
 }
@@ -288,10 +289,8 @@ std::vector<CheckResult> check_op(const OpDef& op) {
   } else if (op.gradient == GradientKind::zero) {
     add("zero gradient", true, zero_gradient_problem);
   }
-  if (op.fused_vjp)
-    add("fused backward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x), run(c, x, {}, true), 1e-12); });
-  if (op.composite)
-    add("composite forward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x, {.expand = true}), run(c, x), 1e-12); });
+  if (op.fused_vjp) add("fused backward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x), run(c, x, {}, true), 1e-12); });
+  if (op.composite) add("composite forward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x, {.expand = true}), run(c, x), 1e-12); });
   add("layout", true, layout_problem);
   add("broadcast", true, broadcast_problem);
   if (!op.hides_nan) add("nan", true, hidden_nan);

@@ -11,8 +11,8 @@ namespace gradus {
 struct CheckResult {
   std::string op, check;
   bool passed = true;
-  int cases = 0;        ///< how many cases it ran on
-  std::string detail;   ///< of the first failure: case, numbers
+  int cases = 0;       ///< how many cases it ran on
+  std::string detail;  ///< of the first failure: case, numbers
 };
 
 /// Runs all checks of one op: gradients and second derivatives in f64 against finite differences, fused backward against the

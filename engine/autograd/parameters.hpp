@@ -18,7 +18,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct Parameter {
   std::string name;
-  std::string group;   ///< optimisers may treat groups differently
+  std::string group;  ///< optimisers may treat groups differently
   Tensor value;
   NamedTensors state;  ///< what an optimiser keeps for it (moments), by name
 };

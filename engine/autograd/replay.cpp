@@ -6,7 +6,8 @@ namespace gradus {
 
 void TapeState::set(std::int32_t id, const Tensor& tensor) {
   Value& value = values_[static_cast<std::size_t>(id)];
-  if (tensor.shape() != value.data.shape()) throw ShapeError("tape.set", cat(describe(id), " has shape ", value.data.shape(), ", the new one ", tensor.shape()), "keep the shape");
+  if (tensor.shape() != value.data.shape())
+    throw ShapeError("tape.set", cat(describe(id), " has shape ", value.data.shape(), ", the new one ", tensor.shape()), "keep the shape");
   if (tensor.dtype() != value.data.dtype())
     throw DTypeError("tape.set", cat(describe(id), " is ", name_of(value.data.dtype()), ", the new one ", name_of(tensor.dtype())), "cast it");
   if (!value.keep) throw GraphError("tape.set", cat(describe(id), " is not retained"), "open the tape with Retain::all, or set a leaf");
@@ -16,13 +17,13 @@ void TapeState::set(std::int32_t id, const Tensor& tensor) {
 
 // Checked before anything runs: every value read from before `from` must still be there.
 void TapeState::require_replayable(std::int32_t from) const {
-  if (from < 0 || from > static_cast<std::int32_t>(steps_.size()))
-    throw IndexError("replay", cat("step ", from, " of ", steps_.size()), "steps go from 0");
+  if (from < 0 || from > static_cast<std::int32_t>(steps_.size())) throw IndexError("replay", cat("step ", from, " of ", steps_.size()), "steps go from 0");
   for (std::size_t s = static_cast<std::size_t>(from); s < steps_.size(); ++s)
     for (const std::int32_t id : inputs_of(steps_[s])) {
       const Value& value = values_[static_cast<std::size_t>(id)];
       if (value.producer < from && !value.data.defined())
-        throw GraphError("replay", cat("step ", s, " (", steps_[s].op->name, ") needs ", describe(id), ", which was not retained"), "open the tape with Retain::all, or replay from 0");
+        throw GraphError("replay", cat("step ", s, " (", steps_[s].op->name, ") needs ", describe(id), ", which was not retained"),
+                         "open the tape with Retain::all, or replay from 0");
     }
 }
 

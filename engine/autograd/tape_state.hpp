@@ -31,13 +31,13 @@ class AttributeArena {
 class TapeState {
  public:
   struct Value {
-    Tensor data;                   // without storage when not retained; always has shape and dtype
-    std::uint32_t version = 0;     // of the storage when it was saved
-    std::int32_t producer = -1;    // step, or -1 for a leaf
-    std::int32_t last_use = -1;    // last step that reads it
+    Tensor data;                 // without storage when not retained; always has shape and dtype
+    std::uint32_t version = 0;   // of the storage when it was saved
+    std::int32_t producer = -1;  // step, or -1 for a leaf
+    std::int32_t last_use = -1;  // last step that reads it
     std::uint32_t name = 0;
     bool needs_grad = false;
-    bool keep = false;             // survives a replay: leaves, saved values, everything under Retain::all
+    bool keep = false;  // survives a replay: leaves, saved values, everything under Retain::all
   };
   struct Step {
     const OpDef* op;

@@ -180,7 +180,8 @@ void MemoryPool::reset_peak() noexcept {
 void MemoryPool::set_poison(bool on) noexcept { state().poison.store(on, std::memory_order_relaxed); }
 
 Buffer Buffer::allocate(std::size_t bytes) {
-  if (bytes > std::numeric_limits<std::size_t>::max() - sizeof(Header)) throw ValueError("memory", cat(bytes, " bytes do not fit 64 bits"), "use smaller sizes");
+  if (bytes > std::numeric_limits<std::size_t>::max() - sizeof(Header))
+    throw ValueError("memory", cat(bytes, " bytes do not fit 64 bits"), "use smaller sizes");
   Buffer buffer;
   buffer.header_ = static_cast<Header*>(MemoryPool::instance().allocate(bytes + sizeof(Header)));
   new (&buffer.header_->references) std::atomic<std::uint32_t>(1);

@@ -84,7 +84,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where) {
 
 int normalize_axis(index_t axis, int rank, const char* where) {
   if (axis < -rank || axis >= rank)
-    throw IndexError(where, cat("axis ", axis, " is out of range for rank ", rank), rank ? cat("axes go from ", -rank, " to ", rank - 1) : "a rank-0 tensor has no axes");
+    throw IndexError(where, cat("axis ", axis, " is out of range for rank ", rank),
+                     rank ? cat("axes go from ", -rank, " to ", rank - 1) : "a rank-0 tensor has no axes");
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

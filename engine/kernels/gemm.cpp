@@ -11,7 +11,7 @@ namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
 
 // Blocks: a panel of B (block_k by one panel) stays in the first-level cache, a block of A (block_rows by block_k) in the second.
-constexpr index_t block_k = 256, block_rows = 96, block_columns = 512;
+constexpr index_t block_k = 512, block_rows = 96, block_columns = 512;
 constexpr index_t slab_bytes = index_t{32} << 20;  // of packed B at once
 
 // One product of a batch; columns of C may have a stride because A and B can change roles.
@@ -218,7 +218,8 @@ void multiply_slab(const Product<T>& p, bool threads) {
   Scratch<T> packed(plan.packed_elements(p.k));
   const Panels<T> panels = pack_b(p, plan, packed.data(), threads);
   const Tasks<T> tasks(p, threads);
-  const bool pack_a = p.n > 8 * panel_width<T>;
+  // Rows of A that are contiguous are read as fast in place, measured up to 2048; others are packed when that pays.
+  const bool pack_a = p.a_col != 1 && p.n > 8 * panel_width<T>;
   parallel_chunks(tasks.count, tasks.grain, [&](index_t begin, index_t end) {
     Scratch<T> room(pack_a ? tasks.rows * std::min(p.k, block_k) : 0);
     for (index_t task = begin; task < end; ++task) {

@@ -28,9 +28,9 @@ template <Tensor (*f)(const Tensor&, const Tensor&)>
 std::vector<OpCase> cases_on(double low, double high) {
   const auto call = [](Inputs x) { return f(x[0], x[1]); };
   const auto in = [&](const Shape& shape) { return uniform_input(shape, low, high); };
-  return {{"same shape", {in({3, 4}), in({3, 4})}, call},    {"row and column", {in({3, 1}), in({1, 4})}, call},
-          {"more axes", {in({2, 1, 4}), in({3, 4})}, call},  {"scalar", {in({5}), in({})}, call},
-          {"vector of 67", {in({67}), in({67})}, call},      {"empty", {in({0, 4}), in({4})}, call}};
+  return {{"same shape", {in({3, 4}), in({3, 4})}, call},   {"row and column", {in({3, 1}), in({1, 4})}, call},
+          {"more axes", {in({2, 1, 4}), in({3, 4})}, call}, {"scalar", {in({5}), in({})}, call},
+          {"vector of 67", {in({67}), in({67})}, call},     {"empty", {in({0, 4}), in({4})}, call}};
 }
 
 const OpDef sub_op = {.name = "sub",
@@ -94,8 +94,9 @@ const OpDef pow_op = {.name = "pow",
                       .cases =
                           [] {
                             auto all = cases_on<pow>(0.4, 2.2);
-                            all.push_back({"whole exponents, negative base", {value_input({4}, {-2, -1.5, -0.7, 3}), integer_input({4}, 4)},
-                                           [](Inputs x) { return pow(x[0], cast(x[1], x[0].dtype())); }});
+                            all.push_back({"whole exponents, negative base", {value_input({4}, {-2, -1.5, -0.7, 3}), integer_input({4}, 4)}, [](Inputs x) {
+                                             return pow(x[0], cast(x[1], x[0].dtype()));
+                                           }});
                             return all;
                           }};
 

@@ -65,12 +65,14 @@ void run_backward(const Tensor& a, const Tensor& b, const Tensor& g, Tensor& ga,
   const Pair in = align(a, b);
   const int row = g.rank() - 2;
   const Tensor upstream = contiguous(g);
-  const StridedLoop<5> loop(in.batch, {batch_of(in.a.strides()), batch_of(in.b.strides()), batch_of(upstream.strides()), batch_of(ga.strides()), batch_of(gb.strides())});
+  const StridedLoop<5> loop(in.batch,
+                            {batch_of(in.a.strides()), batch_of(in.b.strides()), batch_of(upstream.strides()), batch_of(ga.strides()), batch_of(gb.strides())});
   const T *x = in.a.data<T>(), *c = in.b.data<T>(), *up = upstream.data<T>();
   T *to_a = ga.mutable_data<T>(), *to_b = gb.mutable_data<T>();
   for (index_t r = 0; r < loop.runs(); ++r) {
     const auto at = loop.start(r);
-    kernels::DistanceBackwardArgs<T> args{.n = in.a.shape()[row], .k = in.b.shape()[row], .d = in.a.shape().back(), .x = x + at[0], .x_row = in.a.strides()[row]};
+    kernels::DistanceBackwardArgs<T> args{
+        .n = in.a.shape()[row], .k = in.b.shape()[row], .d = in.a.shape().back(), .x = x + at[0], .x_row = in.a.strides()[row]};
     args.c = c + at[1];
     args.c_row = in.b.strides()[row];
     args.g = up + at[2];
@@ -114,7 +116,8 @@ const OpDef squared_distance_op = {
         [](Vjp& b) {
           const Tensor x = b.input(0), c = b.input(1);
           const Shape batch = batch_of(b.grad().shape());
-          Tensor gx = Tensor::empty(with_matrix(batch, x.size(-2), x.size(-1)), x.dtype()), gc = Tensor::empty(with_matrix(batch, c.size(-2), c.size(-1)), x.dtype());
+          Tensor gx = Tensor::empty(with_matrix(batch, x.size(-2), x.size(-1)), x.dtype()),
+                 gc = Tensor::empty(with_matrix(batch, c.size(-2), c.size(-1)), x.dtype());
           visit_floating(x.dtype(), "squared_distance", [&](auto tag) { run_backward<decltype(tag)>(x, c, b.grad(), gx, gc); });
           b.to(0, gx);
           b.to(1, gc);

@@ -16,7 +16,8 @@ struct Places {
   void check(const char* op) const {
     const std::int64_t* at = index.data<std::int64_t>();
     for (index_t i = 0; i < index.numel(); ++i)
-      if (at[i] < 0 || at[i] >= size) throw IndexError(op, cat("index ", at[i], " is out of range for axis ", axis, " of size ", size), "indices go from 0 to size - 1");
+      if (at[i] < 0 || at[i] >= size)
+        throw IndexError(op, cat("index ", at[i], " is out of range for axis ", axis, " of size ", size), "indices go from 0 to size - 1");
   }
 
   // Calls f(i, offset of element i in `data`) for every element i of the index, in row-major order.
@@ -74,10 +75,10 @@ const OpDef gather_op = {
     .hides_nan = true,
     .cases =
         [] {
-          return std::vector<OpCase>{{"rows, repeated", {normal_input({4, 3}), integer_values({2, 3}, {0, 0, 3, 3, 0, 1})},
-                                      [](Inputs x) { return gather(x[0], 0, x[1]); }},
-                                     {"last axis", {normal_input({2, 5}), integer_input({2, 7}, 5)}, [](Inputs x) { return gather(x[0], -1, x[1]); }},
-                                     {"empty", {normal_input({3}), integer_input({0}, 3)}, [](Inputs x) { return gather(x[0], 0, x[1]); }}};
+          return std::vector<OpCase>{
+              {"rows, repeated", {normal_input({4, 3}), integer_values({2, 3}, {0, 0, 3, 3, 0, 1})}, [](Inputs x) { return gather(x[0], 0, x[1]); }},
+              {"last axis", {normal_input({2, 5}), integer_input({2, 7}, 5)}, [](Inputs x) { return gather(x[0], -1, x[1]); }},
+              {"empty", {normal_input({3}), integer_input({0}, 3)}, [](Inputs x) { return gather(x[0], 0, x[1]); }}};
         },
 };
 
@@ -90,7 +91,8 @@ const OpDef scatter_add_op = {
         [](Run& r) {
           define::require_same_dtype(r, 0, 2);
           check_index_shape(r, 1, r.in(0).shape());
-          if (r.in(1).shape() != r.in(2).shape()) throw ShapeError("scatter_add", cat("index ", r.in(1).shape(), ", source ", r.in(2).shape()), "one index for each source element");
+          if (r.in(1).shape() != r.in(2).shape())
+            throw ShapeError("scatter_add", cat("index ", r.in(1).shape(), ", source ", r.in(2).shape()), "one index for each source element");
           Places("scatter_add", r.in(0), r.in(1), r.attr<index_t>()).check("scatter_add");
           r.declare(r.in(0).shape(), r.in(0).dtype());
         },
@@ -114,12 +116,12 @@ const OpDef scatter_add_op = {
     .saves = save::input(1),
     .cases =
         [] {
-          return std::vector<OpCase>{{"rows, repeated", {normal_input({4, 3}), integer_values({2, 3}, {0, 0, 3, 0, 1, 3}), normal_input({2, 3})},
-                                      [](Inputs x) { return scatter_add(x[0], 0, x[1], x[2]); }},
-                                     {"last axis", {normal_input({2, 5}), integer_input({2, 7}, 5), normal_input({2, 7})},
-                                      [](Inputs x) { return scatter_add(x[0], -1, x[1], x[2]); }},
-                                     {"empty", {normal_input({3}), integer_input({0}, 3), normal_input({0})},
-                                      [](Inputs x) { return scatter_add(x[0], 0, x[1], x[2]); }}};
+          return std::vector<OpCase>{
+              {"rows, repeated",
+               {normal_input({4, 3}), integer_values({2, 3}, {0, 0, 3, 0, 1, 3}), normal_input({2, 3})},
+               [](Inputs x) { return scatter_add(x[0], 0, x[1], x[2]); }},
+              {"last axis", {normal_input({2, 5}), integer_input({2, 7}, 5), normal_input({2, 7})}, [](Inputs x) { return scatter_add(x[0], -1, x[1], x[2]); }},
+              {"empty", {normal_input({3}), integer_input({0}, 3), normal_input({0})}, [](Inputs x) { return scatter_add(x[0], 0, x[1], x[2]); }}};
         },
 };
 
@@ -174,7 +176,9 @@ const OpDef index_select_op = {
 }  // namespace
 
 Tensor gather(const Tensor& x, index_t axis, const Tensor& index) { return apply(gather_op, {&x, &index}, axis); }
-Tensor scatter_add(const Tensor& base, index_t axis, const Tensor& index, const Tensor& source) { return apply(scatter_add_op, {&base, &index, &source}, axis); }
+Tensor scatter_add(const Tensor& base, index_t axis, const Tensor& index, const Tensor& source) {
+  return apply(scatter_add_op, {&base, &index, &source}, axis);
+}
 Tensor index_select(const Tensor& x, index_t axis, const Tensor& index) { return apply(index_select_op, {&x, &index}, axis); }
 
 Tensor embedding(const Tensor& table, const Tensor& index) {

@@ -35,10 +35,16 @@ constexpr OpDef view_op(const char* name, const char* formula, const char* law, 
 const OpDef reshape_op = view_op<[](const Tensor& x, const Run& r) { return view::reshape(x, r.attr<Shape>()); }>(
     "reshape", R"(y = \mathrm{reshape}(x))", "a view where strides allow, else a copy", [](Vjp& b) { b.to(0, reshape(b.grad(), b.input_shape(0))); },
     [] {
-      return std::vector<OpCase>{{"split and join", {normal_input({4, 6})}, [](Inputs x) { return reshape(x[0], {2, 2, -1}); }},
+      return std::vector<OpCase>{{"split and join",
+                                  {normal_input({4, 6})},
+                                  [](Inputs x) {
+                                    return reshape(x[0], {2, 2, -1});
+                                  }},
                                  {"to a vector", {normal_input({2, 3, 4})}, [](Inputs x) { return reshape(x[0], {-1}); }},
                                  {"scalar", {normal_input({1, 1})}, [](Inputs x) { return reshape(x[0], {}); }},
-                                 {"empty", {normal_input({0, 3})}, [](Inputs x) { return reshape(x[0], {3, 0}); }}};
+                                 {"empty", {normal_input({0, 3})}, [](Inputs x) {
+                                    return reshape(x[0], {3, 0});
+                                  }}};
     });
 
 Dims inverse(const Dims& axes) {
@@ -50,19 +56,39 @@ Dims inverse(const Dims& axes) {
 const OpDef permute_op = view_op<[](const Tensor& x, const Run& r) { return view::permute(x, r.attr<Dims>()); }>(
     "permute", R"(y_{i_{\pi(1)} \dots} = x_{i_1 \dots})", "", [](Vjp& b) { b.to(0, permute(b.grad(), inverse(b.attr<Dims>()))); },
     [] {
-      return std::vector<OpCase>{{"three axes", {normal_input({2, 3, 4})}, [](Inputs x) { return permute(x[0], {2, 0, 1}); }},
+      return std::vector<OpCase>{{"three axes",
+                                  {normal_input({2, 3, 4})},
+                                  [](Inputs x) {
+                                    return permute(x[0], {2, 0, 1});
+                                  }},
                                  {"transpose", {normal_input({3, 5})}, [](Inputs x) { return transpose(x[0]); }},
-                                 {"empty", {normal_input({2, 0})}, [](Inputs x) { return permute(x[0], {1, 0}); }}};
+                                 {"empty", {normal_input({2, 0})}, [](Inputs x) {
+                                    return permute(x[0], {1, 0});
+                                  }}};
     });
 
 const OpDef expand_op = view_op<[](const Tensor& x, const Run& r) { return view::expand(x, r.attr<Shape>()); }>(
     "expand", R"(y = \mathbf{1} \otimes x)", "", [](Vjp& b) { b.to(0, b.grad()); },
     [] {
-      return std::vector<OpCase>{{"rows", {normal_input({1, 4})}, [](Inputs x) { return expand(x[0], {3, 4}); }},
-                                 {"new axes", {normal_input({3, 1})}, [](Inputs x) { return expand(x[0], {2, -1, 5}); }},
-                                 {"scalar", {normal_input({})}, [](Inputs x) { return expand(x[0], {2, 2}); }},
+      return std::vector<OpCase>{{"rows",
+                                  {normal_input({1, 4})},
+                                  [](Inputs x) {
+                                    return expand(x[0], {3, 4});
+                                  }},
+                                 {"new axes",
+                                  {normal_input({3, 1})},
+                                  [](Inputs x) {
+                                    return expand(x[0], {2, -1, 5});
+                                  }},
+                                 {"scalar",
+                                  {normal_input({})},
+                                  [](Inputs x) {
+                                    return expand(x[0], {2, 2});
+                                  }},
                                  {"to nothing", {normal_input({1})}, [](Inputs x) { return expand(x[0], {0}); }},
-                                 {"empty", {normal_input({0, 1})}, [](Inputs x) { return expand(x[0], {0, 3}); }}};
+                                 {"empty", {normal_input({0, 1})}, [](Inputs x) {
+                                    return expand(x[0], {0, 3});
+                                  }}};
     });
 
 struct SliceAttributes {
@@ -79,14 +105,36 @@ const OpDef slice_op = view_op<[](const Tensor& x, const Run& r) { return view::
       b.to(0, embed_slice(b.grad(), axis, a.slice, b.input_shape(0)[axis]));
     },
     [] {
-      return std::vector<OpCase>{{"middle", {normal_input({3, 7})}, [](Inputs x) { return slice(x[0], 1, {2, 5}); }},
-                                 {"step 2", {normal_input({8, 2})}, [](Inputs x) { return slice(x[0], 0, {1, Slice::none, 2}); }},
-                                 {"negative bounds", {normal_input({7})}, [](Inputs x) { return slice(x[0], 0, {-4, -1}); }},
-                                 {"backwards", {normal_input({7, 2})}, [](Inputs x) { return slice(x[0], 0, {Slice::none, Slice::none, -3}); }},
+      return std::vector<OpCase>{{"middle",
+                                  {normal_input({3, 7})},
+                                  [](Inputs x) {
+                                    return slice(x[0], 1, {2, 5});
+                                  }},
+                                 {"step 2",
+                                  {normal_input({8, 2})},
+                                  [](Inputs x) {
+                                    return slice(x[0], 0, {1, Slice::none, 2});
+                                  }},
+                                 {"negative bounds",
+                                  {normal_input({7})},
+                                  [](Inputs x) {
+                                    return slice(x[0], 0, {-4, -1});
+                                  }},
+                                 {"backwards",
+                                  {normal_input({7, 2})},
+                                  [](Inputs x) {
+                                    return slice(x[0], 0, {Slice::none, Slice::none, -3});
+                                  }},
                                  {"flip", {normal_input({2, 5})}, [](Inputs x) { return flip(x[0], -1); }},
                                  {"select", {normal_input({3, 4})}, [](Inputs x) { return select(x[0], 0, -2); }},
-                                 {"nothing left", {normal_input({4})}, [](Inputs x) { return slice(x[0], 0, {3, 1}); }},
-                                 {"empty", {normal_input({0, 2})}, [](Inputs x) { return slice(x[0], 0, {0, 1}); }}};
+                                 {"nothing left",
+                                  {normal_input({4})},
+                                  [](Inputs x) {
+                                    return slice(x[0], 0, {3, 1});
+                                  }},
+                                 {"empty", {normal_input({0, 2})}, [](Inputs x) {
+                                    return slice(x[0], 0, {0, 1});
+                                  }}};
     });
 
 const OpDef embed_slice_op = {
@@ -100,7 +148,8 @@ const OpDef embed_slice_op = {
           Shape shape = r.in(0).shape();
           shape[axis] = a.size;
           if (a.size < 0 || view::resolve_slice(a.slice, a.size).count != r.in(0).shape()[axis])
-            throw ShapeError("embed_slice", cat("the slice of an axis of ", a.size, " does not hold ", r.in(0).shape()[axis], " elements"), "give the slice they came from");
+            throw ShapeError("embed_slice", cat("the slice of an axis of ", a.size, " does not hold ", r.in(0).shape()[axis], " elements"),
+                             "give the slice they came from");
           r.declare(shape, r.in(0).dtype());
         },
     .forward =
@@ -113,9 +162,15 @@ const OpDef embed_slice_op = {
     .vjp = [](Vjp& b) { b.to(0, slice(b.grad(), b.attr<SliceAttributes>().axis, b.attr<SliceAttributes>().slice)); },
     .cases =
         [] {
-          return std::vector<OpCase>{{"step 2", {normal_input({3, 2})}, [](Inputs x) { return embed_slice(x[0], 0, {1, Slice::none, 2}, 7); }},
+          return std::vector<OpCase>{{"step 2",
+                                      {normal_input({3, 2})},
+                                      [](Inputs x) {
+                                        return embed_slice(x[0], 0, {1, Slice::none, 2}, 7);
+                                      }},
                                      {"pad", {normal_input({2, 3})}, [](Inputs x) { return pad(x[0], 1, 2, 1); }},
-                                     {"empty", {normal_input({0})}, [](Inputs x) { return embed_slice(x[0], 0, {0, 0}, 3); }}};
+                                     {"empty", {normal_input({0})}, [](Inputs x) {
+                                        return embed_slice(x[0], 0, {0, 0}, 3);
+                                      }}};
         },
 };
 
@@ -132,7 +187,8 @@ const OpDef concat_op = {
           for (int i = 1; i < r.inputs(); ++i) {
             define::require_same_dtype(r, 0, i);
             Shape part = r.in(i).shape();
-            if (part.rank() != shape.rank()) throw ShapeError("concat", cat("part ", i, " has shape ", part, ", part 0 ", r.in(0).shape()), "all ranks must agree");
+            if (part.rank() != shape.rank())
+              throw ShapeError("concat", cat("part ", i, " has shape ", part, ", part 0 ", r.in(0).shape()), "all ranks must agree");
             shape[axis] += part[axis];
             part[axis] = r.in(0).shape()[axis];
             if (part != r.in(0).shape())
@@ -161,11 +217,10 @@ const OpDef concat_op = {
         },
     .cases =
         [] {
-          return std::vector<OpCase>{
-              {"rows", {normal_input({2, 3}), normal_input({1, 3}), normal_input({4, 3})}, [](Inputs x) { return concat(x); }},
-              {"columns", {normal_input({2, 3}), normal_input({2, 1})}, [](Inputs x) { return concat(x, -1); }},
-              {"stack", {normal_input({2, 3}), normal_input({2, 3})}, [](Inputs x) { return stack(x, 1); }},
-              {"empty", {normal_input({0, 3}), normal_input({2, 3})}, [](Inputs x) { return concat(x); }}};
+          return std::vector<OpCase>{{"rows", {normal_input({2, 3}), normal_input({1, 3}), normal_input({4, 3})}, [](Inputs x) { return concat(x); }},
+                                     {"columns", {normal_input({2, 3}), normal_input({2, 1})}, [](Inputs x) { return concat(x, -1); }},
+                                     {"stack", {normal_input({2, 3}), normal_input({2, 3})}, [](Inputs x) { return stack(x, 1); }},
+                                     {"empty", {normal_input({0, 3}), normal_input({2, 3})}, [](Inputs x) { return concat(x); }}};
         },
 };
 

@@ -56,9 +56,8 @@ Tensor negative_infinity_mask(const Tensor& x) { return equal_to(x, -std::numeri
 
 std::vector<OpCase> map_cases(Tensor (*last)(Inputs), Tensor (*first)(Inputs), Tensor (*middle)(Inputs), double low, double high) {
   const auto in = [&](const Shape& shape) { return uniform_input(shape, low, high); };
-  return {{"1 x 1", {in({1, 1})}, last},        {"3 x 7", {in({3, 7})}, last},     {"64 x 5", {in({64, 5})}, last},
-          {"2 x 67", {in({2, 67})}, last},      {"first axis", {in({5, 3})}, first}, {"middle", {in({2, 4, 3})}, middle},
-          {"empty", {in({0, 4})}, last},        {"empty axis", {in({4, 0})}, last}};
+  return {{"1 x 1", {in({1, 1})}, last},       {"3 x 7", {in({3, 7})}, last},       {"64 x 5", {in({64, 5})}, last}, {"2 x 67", {in({2, 67})}, last},
+          {"first axis", {in({5, 3})}, first}, {"middle", {in({2, 4, 3})}, middle}, {"empty", {in({0, 4})}, last},   {"empty axis", {in({4, 0})}, last}};
 }
 
 const OpDef softmax_op = {
@@ -109,8 +108,9 @@ const OpDef softmax_op = {
           auto all = map_cases([](Inputs x) { return softmax(x[0]); }, [](Inputs x) { return softmax(x[0], {.axis = 0}); },
                                [](Inputs x) { return softmax(x[0], {.axis = 1}); }, -2, 2);
           all.push_back({"inverse temperature 10", {normal_input({3, 5})}, [](Inputs x) { return softmax(x[0], {.inverse_temperature = 10.0}); }});
-          all.push_back({"inverse temperature a tensor", {normal_input({3, 5}), uniform_input({}, 0.5, 2)},
-                         [](Inputs x) { return softmax(x[0], {.inverse_temperature = x[1]}); }});
+          all.push_back({"inverse temperature a tensor", {normal_input({3, 5}), uniform_input({}, 0.5, 2)}, [](Inputs x) {
+                           return softmax(x[0], {.inverse_temperature = x[1]});
+                         }});
           return all;
         },
 };
@@ -170,8 +170,8 @@ const OpDef hardmax_op = {
         },
     .cases =
         [] {
-          auto all = map_cases([](Inputs x) { return hardmax(x[0]); }, [](Inputs x) { return hardmax(x[0], 0); },
-                               [](Inputs x) { return hardmax(x[0], 1); }, -2, 2);
+          auto all =
+              map_cases([](Inputs x) { return hardmax(x[0]); }, [](Inputs x) { return hardmax(x[0], 0); }, [](Inputs x) { return hardmax(x[0], 1); }, -2, 2);
           all.push_back({"ties", {value_input({2, 3}, {1, 1, 0, 2, 5, 5})}, [](Inputs x) { return hardmax(x[0]); }, true});
           return all;
         },

@@ -53,7 +53,11 @@ std::vector<OpCase> cases_of() {
           {"last axis", {normal_input({5, 67})}, [](Inputs x) { return f(x[0], {.axes = {-1}}); }},
           {"first axis", {normal_input({35, 6})}, [](Inputs x) { return f(x[0], {.axes = {0}}); }},
           {"middle, kept", {normal_input({2, 5, 3})}, [](Inputs x) { return f(x[0], {.axes = {1}, .keep = true}); }},
-          {"two apart", {normal_input({2, 3, 4})}, [](Inputs x) { return f(x[0], {.axes = {0, -1}}); }},
+          {"two apart",
+           {normal_input({2, 3, 4})},
+           [](Inputs x) {
+             return f(x[0], {.axes = {0, -1}});
+           }},
           {"empty result", {normal_input({0, 4})}, [](Inputs x) { return f(x[0], {.axes = {1}}); }}};
 }
 
@@ -118,35 +122,35 @@ const OpDef max_op = extremum<kernels::Reduction::max>("max", R"(y = \max_i x_i)
 });
 const OpDef min_op = extremum<kernels::Reduction::min>("min", R"(y = \min_i x_i)", cases_of<min>);
 
-const OpDef logsumexp_op = {.name = "logsumexp",
-                            .family = "reduce",
-                            .formula = R"(y = \ln \sum_i e^{x_i})",
-                            .law = "of -inf only, or of nothing: -inf with gradient 0; NaN in the row: NaN",
-                            .shape = declare_reduced,
-                            .forward =
-                                [](Run& r) {
-                                  const Tensor x = contiguous(r.in(0));
-                                  visit_floating(x.dtype(), "logsumexp", [&](auto tag) {
-                                    using T = decltype(tag);
-                                    const index_t rows = r.out().numel(), n = rows > 0 ? x.numel() / rows : 0;
-                                    const T* from = x.data<T>();
-                                    T* to = r.out().mutable_data<T>();
-                                    compute::parallel_rows(rows, n, [&](index_t row, index_t count) {
-                                      kernels::active<T>().softmax.logsumexp(from + row * n, count, n, to + row);
-                                    });
-                                  });
-                                },
-                            .vjp =
-                                [](Vjp& b) {
-                                  const Tensor weights = softmax(b.input(0), {.axis = -1});
-                                  b.to(0, unsqueeze(b.grad(), -1) * weights);
-                                },
-                            .saves = save::input(0),
-                            .cases = [] {
-                              auto all = cases_of<logsumexp>();
-                              all.push_back({"large", {value_input({2, 2}, {1000, 1001, -1000, -1002})}, [](Inputs x) { return logsumexp(x[0], {.axes = {1}}); }});
-                              return all;
-                            }};
+const OpDef logsumexp_op = {
+    .name = "logsumexp",
+    .family = "reduce",
+    .formula = R"(y = \ln \sum_i e^{x_i})",
+    .law = "of -inf only, or of nothing: -inf with gradient 0; NaN in the row: NaN",
+    .shape = declare_reduced,
+    .forward =
+        [](Run& r) {
+          const Tensor x = contiguous(r.in(0));
+          visit_floating(x.dtype(), "logsumexp", [&](auto tag) {
+            using T = decltype(tag);
+            const index_t rows = r.out().numel(), n = rows > 0 ? x.numel() / rows : 0;
+            const T* from = x.data<T>();
+            T* to = r.out().mutable_data<T>();
+            compute::parallel_rows(rows, n, [&](index_t row, index_t count) { kernels::active<T>().softmax.logsumexp(from + row * n, count, n, to + row); });
+          });
+        },
+    .vjp =
+        [](Vjp& b) {
+          const Tensor weights = softmax(b.input(0), {.axis = -1});
+          b.to(0, unsqueeze(b.grad(), -1) * weights);
+        },
+    .saves = save::input(0),
+    .cases =
+        [] {
+          auto all = cases_of<logsumexp>();
+          all.push_back({"large", {value_input({2, 2}, {1000, 1001, -1000, -1002})}, [](Inputs x) { return logsumexp(x[0], {.axes = {1}}); }});
+          return all;
+        }};
 
 struct ArgAttributes {
   int axis;

@@ -13,7 +13,8 @@ namespace gradus {
 const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> all = [] {
     std::vector<const OpDef*> ops;
-    for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(), distance_ops()})
+    for (const auto family :
+         {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(), distance_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();

@@ -53,7 +53,8 @@ constexpr OpDef step_function(const char* name, const char* formula, const char*
 
 constexpr unsigned of_input = save::input(0), of_output = save::output;
 
-const OpDef neg_op = differentiable<Unary::neg, neg>("neg", "y = -x", "", save::nothing, [](Vjp& b) { b.to(0, -b.grad()); }, [] { return cases_on<neg>(-2, 2); });
+const OpDef neg_op = differentiable<Unary::neg, neg>(
+    "neg", "y = -x", "", save::nothing, [](Vjp& b) { b.to(0, -b.grad()); }, [] { return cases_on<neg>(-2, 2); });
 
 const OpDef abs_op = differentiable<Unary::abs, abs>(
     "abs", "y = |x|", "gradient 0 at 0", of_input, [](Vjp& b) { b.to(0, b.grad() * sign(b.input(0))); },
@@ -179,8 +180,9 @@ Tensor cast(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : appl
 Tensor scalar_like(const Tensor& x, double value) { return Tensor::scalar(value, x.dtype()); }
 
 std::span<const OpDef* const> unary_ops() {
-  static const OpDef* const all[] = {&neg_op, &abs_op, &sign_op, &reciprocal_op, &square_op, &sqrt_op, &rsqrt_op, &exp_op, &expm1_op, &log_op, &log1p_op,
-                                     &sin_op, &cos_op, &tanh_op, &sigmoid_op, &erf_op, &relu_op, &rectified_quadratic_op, &floor_op, &ceil_op, &round_op, &cast_op};
+  static const OpDef* const all[] = {&neg_op,   &abs_op,   &sign_op,  &reciprocal_op, &square_op, &sqrt_op,    &rsqrt_op, &exp_op,  &expm1_op,
+                                     &log_op,   &log1p_op, &sin_op,   &cos_op,        &tanh_op,   &sigmoid_op, &erf_op,   &relu_op, &rectified_quadratic_op,
+                                     &floor_op, &ceil_op,  &round_op, &cast_op};
   return all;
 }
 

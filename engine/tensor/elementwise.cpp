@@ -111,9 +111,8 @@ void binary(kernels::Binary op, const Tensor& a, const Tensor& b, Tensor& out) {
     }
     const std::array<Tensor, 2> in{prepare(a, out.shape()), prepare(b, out.shape())};
     const T *x = in[0].template data<T>(), *y = in[1].template data<T>();
-    for_runs<2>(out.shape(), in, [&](index_t to, const auto& at, const auto& steps, index_t n) {
-      kernel(x + at[0], steps[0], y + at[1], steps[1], z + to, n);
-    });
+    for_runs<2>(out.shape(), in,
+                [&](index_t to, const auto& at, const auto& steps, index_t n) { kernel(x + at[0], steps[0], y + at[1], steps[1], z + to, n); });
   });
 }
 
@@ -125,9 +124,8 @@ void compare(kernels::Compare op, const Tensor& a, const Tensor& b, Tensor& out)
       const auto kernel = kernels::active<T>().elementwise.compare[static_cast<std::size_t>(op)];
       const T *x = in[0].template data<T>(), *y = in[1].template data<T>();
       auto* z = reinterpret_cast<std::uint8_t*>(out.mutable_data<bool>());
-      for_runs<2>(out.shape(), in, [&](index_t to, const auto& at, const auto& steps, index_t n) {
-        kernel(x + at[0], steps[0], y + at[1], steps[1], z + to, n);
-      });
+      for_runs<2>(out.shape(), in,
+                  [&](index_t to, const auto& at, const auto& steps, index_t n) { kernel(x + at[0], steps[0], y + at[1], steps[1], z + to, n); });
     } else {
       scalar_binary<T, bool>(in[0], in[1], out, [op](T x, T y) { return compare_scalars(op, x, y); });
     }

@@ -31,9 +31,7 @@ class Printer {
       visit(axis + 1, at + i * t_.strides()[axis], f);
     }
   }
-  [[nodiscard]] bool skips(int axis, index_t i) const {
-    return summarise_ && t_.shape()[axis] > 2 * options_.edge_items && i == options_.edge_items;
-  }
+  [[nodiscard]] bool skips(int axis, index_t i) const { return summarise_ && t_.shape()[axis] > 2 * options_.edge_items && i == options_.edge_items; }
 
   [[nodiscard]] double number(index_t at) const {
     return visit_dtype(t_.dtype(), [&](auto tag) { return static_cast<double>(t_.data<decltype(tag)>()[at]); });

@@ -31,8 +31,7 @@ template <class T>
 T convert_scalar(double value) {
   if constexpr (std::is_same_v<T, bool>) return value != 0;
   else if constexpr (std::is_same_v<T, std::int64_t>) {
-    if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
-      throw ValueError("tensor", cat(value, " does not fit i64"), "use f64");
+    if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0)) throw ValueError("tensor", cat(value, " does not fit i64"), "use f64");
     return static_cast<std::int64_t>(value);
   } else {
     return static_cast<T>(value);
@@ -154,13 +153,13 @@ void Tensor::require_writable() const {
 }
 
 index_t Tensor::element_offset(std::initializer_list<index_t> indices) const {
-  if (static_cast<int>(indices.size()) != rank())
-    throw IndexError("at", cat(indices.size(), " indices for shape ", shape_), cat("give ", rank()));
+  if (static_cast<int>(indices.size()) != rank()) throw IndexError("at", cat(indices.size(), " indices for shape ", shape_), cat("give ", rank()));
   index_t position = 0;
   int axis = 0;
   for (index_t i : indices) {
     if (i < -shape_[axis] || i >= shape_[axis])
-      throw IndexError("at", cat("index ", i, " is out of range for axis ", axis, " of shape ", shape_), cat("indices go from ", -shape_[axis], " to ", shape_[axis] - 1));
+      throw IndexError("at", cat("index ", i, " is out of range for axis ", axis, " of shape ", shape_),
+                       cat("indices go from ", -shape_[axis], " to ", shape_[axis] - 1));
     position += (i < 0 ? i + shape_[axis] : i) * strides_[axis];
     ++axis;
   }

@@ -130,9 +130,9 @@ class Tensor {
 [[nodiscard]] double max_difference(const Tensor& a, const Tensor& b);
 
 struct PrintOptions {
-  int precision = 4;            ///< digits after the point
-  index_t threshold = 1000;     ///< more elements than this are summarised
-  index_t edge_items = 3;       ///< kept at each end when summarised
+  int precision = 4;         ///< digits after the point
+  index_t threshold = 1000;  ///< more elements than this are summarised
+  index_t edge_items = 3;    ///< kept at each end when summarised
 };
 /// Like numpy: nested brackets, aligned columns, "..." in the middle of long axes.
 [[nodiscard]] std::string to_string(const Tensor& tensor, const PrintOptions& options = {});

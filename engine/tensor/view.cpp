@@ -51,8 +51,7 @@ Tensor copy(const Tensor& t) {
 Tensor contiguous(const Tensor& t) { return t.is_contiguous() ? t : copy(t); }
 
 void copy_into(Tensor& target, const Tensor& source) {
-  if (target.dtype() != source.dtype())
-    throw DTypeError("copy_into", cat(name_of(source.dtype()), " into ", name_of(target.dtype())), "cast first");
+  if (target.dtype() != source.dtype()) throw DTypeError("copy_into", cat(name_of(source.dtype()), " into ", name_of(target.dtype())), "cast first");
   const Tensor from = view::expand(source, target.shape());
   if (target.numel() == 0) return;
   visit_dtype(target.dtype(), [&](auto tag) { copy_elements<decltype(tag)>(target, from); });
@@ -90,8 +89,7 @@ Tensor expand(const Tensor& t, const Shape& shape) {
   for (int i = 0; i < t.rank(); ++i) {
     index_t& wanted = result[i + extra];
     if (wanted == -1) wanted = t.shape()[i];
-    if (t.shape()[i] != wanted && t.shape()[i] != 1)
-      throw ShapeError("expand", cat(t.shape(), " does not expand to ", shape), "only axes of size 1 stretch");
+    if (t.shape()[i] != wanted && t.shape()[i] != 1) throw ShapeError("expand", cat(t.shape(), " does not expand to ", shape), "only axes of size 1 stretch");
     strides[i + extra] = t.shape()[i] == wanted ? t.strides()[i] : 0;
   }
   (void)gradus::numel(result);  // an overflow or a -1 on a new axis is an error here
@@ -197,7 +195,8 @@ Tensor select(const Tensor& t, index_t axis, index_t index) {
   const int a = normalize_axis(axis, t.rank(), "select");
   const index_t size = t.shape()[a];
   if (index < -size || index >= size)
-    throw IndexError("select", cat("index ", index, " is out of range for axis ", axis, " of shape ", t.shape()), cat("indices go from ", -size, " to ", size - 1));
+    throw IndexError("select", cat("index ", index, " is out of range for axis ", axis, " of shape ", t.shape()),
+                     cat("indices go from ", -size, " to ", size - 1));
   const index_t i = index < 0 ? index + size : index;
   return squeeze(slice(t, a, {i, i + 1, 1}), a);
 }

@@ -33,7 +33,8 @@ void scale_to_unit(std::vector<double>& values, index_t rows, index_t columns) {
 
 Tensor published_mixture(index_t points, index_t dimensions, index_t clusters, const Random& random, DType dtype) {
   if (points < 1 || dimensions < 1) throw ValueError("published_mixture", cat(points, " points in ", dimensions, " dimensions"), "both must be at least 1");
-  if (clusters < 1 || clusters > points) throw ValueError("published_mixture", cat(clusters, " clusters of ", points, " points"), "give 1 to the number of points");
+  if (clusters < 1 || clusters > points)
+    throw ValueError("published_mixture", cat(clusters, " clusters of ", points, " points"), "give 1 to the number of points");
   const Random centres = random.fork(centre_stream), noise = random.fork(noise_stream);
   std::vector<index_t> order(static_cast<std::size_t>(points));
   random.fork(order_stream).fill_permutation(order);
@@ -61,7 +62,8 @@ double max_magnitude(const Tensor& x) {
 }
 
 double agreement(const Tensor& labels_a, const Tensor& labels_b) {
-  if (labels_a.shape() != labels_b.shape()) throw ShapeError("agreement", cat("labels of shapes ", labels_a.shape(), " and ", labels_b.shape()), "label the same points");
+  if (labels_a.shape() != labels_b.shape())
+    throw ShapeError("agreement", cat("labels of shapes ", labels_a.shape(), " and ", labels_b.shape()), "label the same points");
   const Tensor a = contiguous(labels_a), b = contiguous(labels_b);
   index_t equal = 0;
   for (index_t i = 0; i < a.numel(); ++i) equal += a.data<std::int64_t>()[i] == b.data<std::int64_t>()[i];

@@ -25,11 +25,11 @@ void check_problem(const Tensor& points, index_t k);
 
 /// Points against centres.
 struct Assignment {
-  Tensor labels;             ///< (N) i64: nearest centre, the lowest index among those tied
-  double objective = 0;      ///< sum over points of the squared distance to the nearest centre
-  index_t tied_points = 0;   ///< points whose nearest centre is tied within the limiting map's tolerance
-  Tensor weights;            ///< (K): sum over points of the limiting map's weights (ties split)
-  Tensor sums;               ///< (K, D): weighted sums of points
+  Tensor labels;            ///< (N) i64: nearest centre, the lowest index among those tied
+  double objective = 0;     ///< sum over points of the squared distance to the nearest centre
+  index_t tied_points = 0;  ///< points whose nearest centre is tied within the limiting map's tolerance
+  Tensor weights;           ///< (K): sum over points of the limiting map's weights (ties split)
+  Tensor sums;              ///< (K, D): weighted sums of points
 };
 /// One pass over the points; nothing of size N x K is held. `with_labels` off leaves labels undefined.
 [[nodiscard]] Assignment assign(const Tensor& points, const Tensor& centres, bool with_labels = true);
@@ -48,12 +48,12 @@ struct LloydStep {
 
 /// The course of `layers` iterations.
 struct Trace {
-  std::vector<Tensor> centres;           ///< layers + 1: before, then after each
-  std::vector<double> objective;         ///< layers + 1, of those centres
-  std::vector<Tensor> labels;            ///< layers + 1 when asked for, else the last only: assignment by those centres
-  std::vector<index_t> tied_points;      ///< layers + 1, at those centres
-  std::vector<index_t> empty_clusters;   ///< layers: met in each update
-  std::vector<index_t> moved_centres;    ///< layers: centres that changed
+  std::vector<Tensor> centres;          ///< layers + 1: before, then after each
+  std::vector<double> objective;        ///< layers + 1, of those centres
+  std::vector<Tensor> labels;           ///< layers + 1 when asked for, else the last only: assignment by those centres
+  std::vector<index_t> tied_points;     ///< layers + 1, at those centres
+  std::vector<index_t> empty_clusters;  ///< layers: met in each update
+  std::vector<index_t> moved_centres;   ///< layers: centres that changed
 };
 /// `progress`, when given, is called after each iteration with its number.
 [[nodiscard]] Trace lloyd(const Tensor& points, const Tensor& start, index_t layers, const Random& random, bool keep_labels = false,

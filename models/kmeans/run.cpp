@@ -35,8 +35,7 @@ index_t count_split(const Tensor& assignment, const TransformerOptions& options)
 
 class TokenStream {
  public:
-  TokenStream(const Tensor& points, const Tensor& start, const TransformerOptions& options)
-      : options_(options), d_(points.shape()[1]), k_(start.shape()[0]) {
+  TokenStream(const Tensor& points, const Tensor& start, const TransformerOptions& options) : options_(options), d_(points.shape()[1]), k_(start.shape()[0]) {
     weights_ = theorem_weights(options.construction, d_, k_, points.dtype());
     tokens_ = embed(points, start, options.construction);
   }
@@ -116,14 +115,17 @@ index_t count_moved(const Tensor& before, const Tensor& after) { return count_tr
 void require_run(const Tensor& points, const Tensor& start, index_t layers, const TransformerOptions& options) {
   check_problem(points, start.rank() == 2 ? start.shape()[0] : 0);
   if (start.shape()[1] != points.shape()[1] || start.dtype() != points.dtype())
-    throw ShapeError("kmeans", cat("points ", points.shape(), " ", name_of(points.dtype()), ", centres ", start.shape(), " ", name_of(start.dtype())), "same dimensions and dtype");
+    throw ShapeError("kmeans", cat("points ", points.shape(), " ", name_of(points.dtype()), ", centres ", start.shape(), " ", name_of(start.dtype())),
+                     "same dimensions and dtype");
   if (layers < 0) throw ValueError("kmeans", cat(layers, " layers"), "give 0 or more");
-  if (!(options.inverse_temperature > 0)) throw ValueError("kmeans", cat("the inverse temperature is ", options.inverse_temperature), "it must be > 0; inf is the limiting map");
+  if (!(options.inverse_temperature > 0))
+    throw ValueError("kmeans", cat("the inverse temperature is ", options.inverse_temperature), "it must be > 0; inf is the limiting map");
 }
 
 }  // namespace
 
-Trace run_transformer(const Tensor& points, const Tensor& start, index_t layers, const TransformerOptions& options, bool keep_labels, void (*progress)(index_t)) {
+Trace run_transformer(const Tensor& points, const Tensor& start, index_t layers, const TransformerOptions& options, bool keep_labels,
+                      void (*progress)(index_t)) {
   require_run(points, start, layers, options);
   const bool dot = options.construction == Construction::dot_product;
   const bool in_blocks = options.self_attention == SelfAttention::identity && options.centre_update == CentreUpdate::linear;
@@ -142,9 +144,7 @@ Trace run_transformer(const Tensor& points, const Tensor& start, index_t layers,
   };
   note(start);
   for (index_t t = 0; t < layers; ++t) {
-    const LayerOutcome outcome = fused       ? fused_step(moving, pass)
-                                 : in_blocks ? block_step(centred, moving, options, keep_labels)
-                                             : stream->step(keep_labels);
+    const LayerOutcome outcome = fused ? fused_step(moving, pass) : in_blocks ? block_step(centred, moving, options, keep_labels) : stream->step(keep_labels);
     trace.moved_centres.push_back(count_moved(moving, outcome.centres));
     trace.empty_clusters.push_back(outcome.empty_clusters);
     trace.tied_points.push_back(outcome.tied_points);

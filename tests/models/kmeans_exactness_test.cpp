@@ -35,14 +35,15 @@ void check_against_lloyd(const Tensor& points, const Tensor& start, Construction
   const Trace got = run_transformer(points, start, layers, {.construction = construction}, true);
   ++counts.runs;
   index_t exact_layers = 0;
-  while (exact_layers < layers && got.tied_points[static_cast<std::size_t>(exact_layers)] == 0 && expected.tied_points[static_cast<std::size_t>(exact_layers)] == 0 &&
-         expected.empty_clusters[static_cast<std::size_t>(exact_layers)] == 0)
+  while (exact_layers < layers && got.tied_points[static_cast<std::size_t>(exact_layers)] == 0 &&
+         expected.tied_points[static_cast<std::size_t>(exact_layers)] == 0 && expected.empty_clusters[static_cast<std::size_t>(exact_layers)] == 0)
     ++exact_layers;
   counts.tied_or_empty += exact_layers < layers;
   for (index_t t = 0; t < exact_layers; ++t) {
     const auto at = static_cast<std::size_t>(t);
     if (!equal(got.labels[at], expected.labels[at])) FAIL("assignments differ at layer " << t);
-    if (distance_of(got.centres[at + 1], expected.centres[at + 1]) > bound) FAIL("centres differ at layer " << t << " by " << distance_of(got.centres[at + 1], expected.centres[at + 1]));
+    if (distance_of(got.centres[at + 1], expected.centres[at + 1]) > bound)
+      FAIL("centres differ at layer " << t << " by " << distance_of(got.centres[at + 1], expected.centres[at + 1]));
   }
   const Tensor shift = construction == Construction::dot_product ? mean(points, {.axes = {0}}) : Tensor::zeros({points.shape()[1]}, DType::f64);
   const auto data = plain(points - shift);
@@ -50,7 +51,8 @@ void check_against_lloyd(const Tensor& points, const Tensor& start, Construction
   for (index_t t = 0; t < layers; ++t) {
     centres = tie_splitting_lloyd_step(data, centres, construction, CentreUpdate::linear);
     const Tensor ours = got.centres[static_cast<std::size_t>(t) + 1];
-    if (distance_of(ours, as_tensor(centres) + shift) > 2 * bound) FAIL("differs from the tie-splitting Lloyd at layer " << t << " by " << distance_of(ours, as_tensor(centres) + shift));
+    if (distance_of(ours, as_tensor(centres) + shift) > 2 * bound)
+      FAIL("differs from the tie-splitting Lloyd at layer " << t << " by " << distance_of(ours, as_tensor(centres) + shift));
   }
 }
 
@@ -73,8 +75,8 @@ std::vector<DataSet> real_sets() {
   std::vector<DataSet> sets;
   const std::string clustering = testing::shared_data("clustering"), toy = testing::shared_data("sklearn-toy");
   if (clustering.empty() || toy.empty()) return sets;
-  for (const char* name : {"fcps/atom", "fcps/chainlink", "fcps/engytime", "fcps/hepta", "fcps/lsun", "fcps/target", "fcps/tetra", "fcps/twodiamonds", "fcps/wingnut",
-                           "sipu/s1", "sipu/s2", "sipu/s3", "sipu/s4", "sipu/r15", "sipu/aggregation"}) {
+  for (const char* name : {"fcps/atom", "fcps/chainlink", "fcps/engytime", "fcps/hepta", "fcps/lsun", "fcps/target", "fcps/tetra", "fcps/twodiamonds",
+                           "fcps/wingnut", "sipu/s1", "sipu/s2", "sipu/s3", "sipu/s4", "sipu/r15", "sipu/aggregation"}) {
     const std::string stem = clustering + "/" + name;
     sets.push_back({name, tensor_of(io::read_table(stem + ".data.gz", {.label = "none"})), count_labels(stem + ".labels0.gz")});
   }

@@ -29,7 +29,8 @@ inline double plain_score(const double* x, const double* c, index_t d, kmeans::C
 
 /// One iteration of Lloyd's algorithm in which a point whose best centres are tied (within the limiting map's tolerance) counts
 /// for each of them in equal parts. An empty cluster stays (linear update) or goes to the mean of all points (softmax update).
-inline PlainPoints tie_splitting_lloyd_step(const PlainPoints& points, const PlainPoints& centres, kmeans::Construction construction, kmeans::CentreUpdate update) {
+inline PlainPoints tie_splitting_lloyd_step(const PlainPoints& points, const PlainPoints& centres, kmeans::Construction construction,
+                                            kmeans::CentreUpdate update) {
   const index_t k = centres.n, d = points.d;
   std::vector<double> weight(static_cast<std::size_t>(k)), sums(static_cast<std::size_t>(k * d)), all(static_cast<std::size_t>(d));
   std::vector<double> scores(static_cast<std::size_t>(k));

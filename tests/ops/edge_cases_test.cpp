@@ -138,7 +138,9 @@ TEST_CASE("powers_follow_the_table", "[edge]") {
     return gradient([&](const Tensor& x) { return pow(x, exponent); }, Tensor::scalar(base, DType::f64), Tensor::scalar(1, DType::f64)).item();
   };
   const auto d_exponent = [](double base, double exponent) {
-    return gradient([&](const Tensor& x) { return pow(Tensor::scalar(base, DType::f64), x); }, Tensor::scalar(exponent, DType::f64), Tensor::scalar(1, DType::f64)).item();
+    return gradient([&](const Tensor& x) { return pow(Tensor::scalar(base, DType::f64), x); }, Tensor::scalar(exponent, DType::f64),
+                    Tensor::scalar(1, DType::f64))
+        .item();
   };
   CHECK(d_base(0, 2) == 0);
   CHECK(d_base(0, 0) == 0);
@@ -166,8 +168,8 @@ TEST_CASE("nan_is_seen_at_every_index_of_every_length", "[edge]") {
       Tensor x = Tensor::ones({n});
       x.set({at}, not_a_number);
       const bool seen = std::isnan(max(x).item()) && std::isnan(min(x).item()) && std::isnan(sum(x).item()) && std::isnan(relu(x).at({at})) &&
-                        std::isnan(maximum(x, Tensor::zeros({n})).at({at})) && std::isnan(minimum(Tensor::zeros({n}), x).at({at})) && argmax(x, 0).item() == static_cast<double>(at) &&
-                        std::isnan(softmax(x).at({0}));
+                        std::isnan(maximum(x, Tensor::zeros({n})).at({at})) && std::isnan(minimum(Tensor::zeros({n}), x).at({at})) &&
+                        argmax(x, 0).item() == static_cast<double>(at) && std::isnan(softmax(x).at({0}));
       if (!seen) FAIL("hidden at index " << at << " of " << n);
     }
 }
@@ -199,14 +201,21 @@ TEST_CASE("indices_out_of_range_or_negative_are_named", "[edge]") {
 TEST_CASE("linear_ops_satisfy_the_adjoint_identity", "[edge]") {
   const Tensor index = Tensor::from(std::vector<std::int64_t>{2, 0, 2, 1}, {4});
   const Tensor matrix = random_normal({5, 4}, DType::f64, 9);
-  const std::vector<std::function<Tensor(const Tensor&)>> linear{
-      [&](const Tensor& x) { return index_select(x, 0, index); },
-      [&](const Tensor& x) { return matmul(x, matrix); },
-      [](const Tensor& x) { return slice(x, 1, {1, Slice::none, 2}); },
-      [](const Tensor& x) { return pad(flip(x, 0), 1, 1, 2); },
-      [](const Tensor& x) { return sum(permute(expand(x, {2, 3, 5}), {2, 0, 1}), {.axes = {1}}); },
-      [](const Tensor& x) { return concat(std::vector<Tensor>{x, x * 2.0}, 1); },
-      [](const Tensor& x) { return mean(reshape(x, {5, 3}), {.axes = {0}}); }};
+  const std::vector<std::function<Tensor(const Tensor&)>> linear{[&](const Tensor& x) { return index_select(x, 0, index); },
+                                                                 [&](const Tensor& x) { return matmul(x, matrix); },
+                                                                 [](const Tensor& x) {
+                                                                   return slice(x, 1, {1, Slice::none, 2});
+                                                                 },
+                                                                 [](const Tensor& x) { return pad(flip(x, 0), 1, 1, 2); },
+                                                                 [](const Tensor& x) {
+                                                                   return sum(permute(expand(x, {2, 3, 5}), {2, 0, 1}), {.axes = {1}});
+                                                                 },
+                                                                 [](const Tensor& x) {
+                                                                   return concat(std::vector<Tensor>{x, x * 2.0}, 1);
+                                                                 },
+                                                                 [](const Tensor& x) {
+                                                                   return mean(reshape(x, {5, 3}), {.axes = {0}});
+                                                                 }};
   const Tensor x = random_normal({3, 5}, DType::f64, 1);
   for (std::size_t i = 0; i < linear.size(); ++i) {
     const Tensor y = linear[i](x), cotangent = random_normal(y.shape(), DType::f64, 2);

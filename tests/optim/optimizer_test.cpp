@@ -74,7 +74,8 @@ void check_path(Optimizer& optimizer, const std::function<void(PlainState&)>& pl
 }  // namespace
 
 TEST_CASE("sgd follows the textbook with every option", "[optim]") {
-  for (const SgdOptions& options : {SgdOptions{0.05}, SgdOptions{0.05, 0.9}, SgdOptions{0.05, 0.9, true}, SgdOptions{0.05, 0.9, true, 0.1}, SgdOptions{0.02, 0, false, 0.3}})
+  for (const SgdOptions& options :
+       {SgdOptions{0.05}, SgdOptions{0.05, 0.9}, SgdOptions{0.05, 0.9, true}, SgdOptions{0.05, 0.9, true, 0.1}, SgdOptions{0.02, 0, false, 0.3}})
     check_path(*make_sgd(options), [&](PlainState& s) { plain_sgd(s, options); });
 }
 
@@ -86,9 +87,22 @@ TEST_CASE("adam and adamw follow the textbook with every option", "[optim]") {
 }
 
 TEST_CASE("ten steps are five, a save, a load into another optimiser, and five", "[optim]") {
-  const std::vector<std::pair<Make, Make>> pairs{{[] { return make_sgd({0.05, 0.9, true, 0.1}); }, [] { return make_sgd({0.7, 0.1}); }},
-                                                 {[] { return make_adam({0.1, 0.8, 0.95, 0.1, 0.01}); }, [] { return make_adam(); }},
-                                                 {[] { return make_adamw({0.1, 0.8, 0.95, 1e-3, 0.2}); }, [] { return make_adamw({0.5, 0.1, 0.2}); }}};
+  const std::vector<std::pair<Make, Make>> pairs{{[] {
+                                                    return make_sgd({0.05, 0.9, true, 0.1});
+                                                  },
+                                                  [] {
+                                                    return make_sgd({0.7, 0.1});
+                                                  }},
+                                                 {[] {
+                                                    return make_adam({0.1, 0.8, 0.95, 0.1, 0.01});
+                                                  },
+                                                  [] { return make_adam(); }},
+                                                 {[] {
+                                                    return make_adamw({0.1, 0.8, 0.95, 1e-3, 0.2});
+                                                  },
+                                                  [] {
+                                                    return make_adamw({0.5, 0.1, 0.2});
+                                                  }}};
   for (const auto& [make, make_other] : pairs)
     for (const DType dtype : {DType::f32, DType::f64}) {
       Quadratic whole(dtype), half(dtype), resumed(dtype);
