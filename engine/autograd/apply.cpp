@@ -130,12 +130,15 @@ void TapeState::record(Run& run, std::size_t attribute_bytes) {
   const auto first_output = static_cast<std::int32_t>(values_.size());
   for (int i = 0; i < run.outputs(); ++i) {
     Value& value = values_.emplace_back();
-    value.data = run.out(i);
-    value.version = run.out(i).version();
     value.producer = index;
-    value.needs_grad = needs_grad && is_floating(value.data.dtype());
+    value.needs_grad = needs_grad && is_floating(run.out(i).dtype());
     value.keep = all || (op.saves & save::output);
-    if (!value.keep) value.data.drop_data();
+    if (value.keep) {
+      value.data = run.out(i);
+      value.version = value.data.version();
+    } else {
+      value.data.take_metadata(run.out(i));
+    }
   }
   steps_.push_back(
       {&op, attributes, first_input, scope_, first_output, static_cast<std::uint32_t>(run.inputs()), static_cast<std::uint8_t>(run.outputs()), needs_grad});

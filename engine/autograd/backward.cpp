@@ -78,10 +78,13 @@ void TapeState::accumulate(Gradients& gradients, std::int32_t id, const Tensor& 
     throw GraphError("backward", cat("a gradient of dtype ", name_of(gradient.dtype()), " for ", describe(id), ", which is ", name_of(like.dtype())),
                      "the vjp must keep dtypes");
   const Shape shape = like.shape();  // recording a sum may move values_
-  const Tensor summed = gradient.shape() == shape ? gradient : sum_to_shape(gradient, shape);
+  if (gradient.shape() != shape) {
+    accumulate(gradients, id, sum_to_shape(gradient, shape), record);
+    return;
+  }
   Tensor& slot = gradients.by_id_[static_cast<std::size_t>(id)];
-  if (!slot.defined()) slot = summed;
-  else if (record || !add_in_place(slot, summed)) slot = add(slot, summed);
+  if (!slot.defined()) slot = gradient;
+  else if (record || !add_in_place(slot, gradient)) slot = add(slot, gradient);
 }
 
 // An op without a rule is found before any work is done, and only if the gradient would have to pass through it.
@@ -110,10 +113,12 @@ void TapeState::check_backward_rules(std::int32_t last) const {
 void TapeState::backward_step(std::int32_t s, Gradients& gradients, bool record) {
   const Step step = steps_[static_cast<std::size_t>(s)];  // a copy: recording may move steps_
   if (!step.needs_grad) return;
-  const Tensor gradient = gradients.by_id_[static_cast<std::size_t>(step.first_output)];
-  if (!gradient.defined()) return;
+  Tensor& slot = gradients.by_id_[static_cast<std::size_t>(step.first_output)];
+  if (!slot.defined()) return;
   Vjp vjp(*this, s, gradients, record);
-  vjp.grad_ = gradient;
+  // Under Retain::saved a gradient that has passed on is not needed again: freeing it now halves the memory of a pass.
+  if (!record && options_.retain == Retain::saved) vjp.grad_ = std::move(slot);
+  else vjp.grad_ = slot;
   std::vector<Tensor> sent;
   const bool observed = !observers_.empty();
   if (observed) {
@@ -124,9 +129,7 @@ void TapeState::backward_step(std::int32_t s, Gradients& gradients, bool record)
   if (step.op->fused_vjp && !record) step.op->fused_vjp(vjp);
   else step.op->vjp(vjp);
   ++gradients.steps_visited_;
-  if (observed) notify_backward(s, gradient, sent, now_seconds() - start);
-  // Under Retain::saved a gradient that has passed on is not needed again: freeing it now halves the memory of a pass.
-  if (!record && options_.retain == Retain::saved) gradients.by_id_[static_cast<std::size_t>(step.first_output)] = Tensor();
+  if (observed) notify_backward(s, vjp.grad_, sent, now_seconds() - start);
 }
 
 Gradients TapeState::backward(const Tensor& y, const BackwardOptions& options) {

@@ -84,7 +84,8 @@ bool compare_scalars(kernels::Compare op, T x, T y) {
 }  // namespace
 
 void unary(kernels::Unary op, const Tensor& x, Tensor& out) {
-  const Tensor in = contiguous(x);
+  const Tensor copied = x.is_contiguous() ? Tensor() : copy(x);  // a handle copied for nothing would be half the cost of a tiny op
+  const Tensor& in = copied.defined() ? copied : x;
   visit_floating(x.dtype(), kernels::name_of(op), [&](auto tag) {
     using T = decltype(tag);
     const auto kernel = kernels::active<T>().elementwise.unary[static_cast<std::size_t>(op)];

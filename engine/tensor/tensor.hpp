@@ -106,6 +106,12 @@ class Tensor {
   void set_handle(const TapeHandle& handle) noexcept { handle_ = handle; }
   /// Forgets the data, keeps shape and dtype: what a tape remembers of a value it need not save.
   void drop_data() noexcept { buffer_ = Buffer(); }
+  /// Shape and dtype of another tensor, without its data.
+  void take_metadata(const Tensor& other) noexcept {
+    shape_ = other.shape_;
+    strides_ = other.strides_;
+    dtype_ = other.dtype_;
+  }
 
  private:
   void require_dtype(DType wanted) const;
