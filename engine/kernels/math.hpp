@@ -5,7 +5,7 @@
 //
 //            exp   expm1  log   log1p  sigmoid  tanh  erf   sin   cos   pow
 //   float    1.0   1.3    1.0   1.0    1.3      1.3   1.3   0.6   0.6   0.6
-//   double   1.0   1.3    1.0   1.0    1.4      1.4   1.3   1.0   1.0   1.0
+//   double   1.0   1.3    1.0   1.0    1.4      1.4   1.4   1.0   1.0   1.0
 //
 // The polynomials are minimax fits (Remez) of the functions named beside them.
 
