@@ -1,11 +1,11 @@
 #pragma once
 // Mathematical functions of vectors, the same source and the same bits for every instruction set with fma. NaN, infinities, zeros of
 // either sign and denormals are treated as in C's <math.h>. Largest error over the whole domain, in units in the last place of the
-// result, checked by tests/kernels/math_test.cpp:
+// result, from sweeps of every 211th float and of five million doubles (tests/kernels/math_test.cpp repeats coarser ones):
 //
 //            exp   expm1  log   log1p  sigmoid  tanh  erf   sin   cos   pow
-//   float    1.0   1.3    1.0   1.0    1.3      1.3   1.3   0.6   0.6   0.6
-//   double   1.0   1.3    1.0   1.0    1.4      1.4   1.4   1.0   1.0   1.0
+//   float    1.1   1.4    1.0   1.0    1.5      1.4   1.5   0.6   0.6   0.6
+//   double   1.1   1.4    1.0   1.0    1.5      1.4   1.7   1.0   1.0   1.0
 //
 // The polynomials are minimax fits (Remez) of the functions named beside them.
 

@@ -22,11 +22,11 @@ struct Function {
 };
 
 const Function functions[] = {
-    {Unary::exp, [](long double x) { return std::exp(x); }, 1.0, 1.0},   {Unary::expm1, [](long double x) { return std::expm1(x); }, 1.3, 1.3},
+    {Unary::exp, [](long double x) { return std::exp(x); }, 1.1, 1.1},   {Unary::expm1, [](long double x) { return std::expm1(x); }, 1.4, 1.4},
     {Unary::log, [](long double x) { return std::log(x); }, 1.0, 1.0},   {Unary::log1p, [](long double x) { return std::log1p(x); }, 1.0, 1.0},
     {Unary::sin, [](long double x) { return std::sin(x); }, 0.6, 1.0},   {Unary::cos, [](long double x) { return std::cos(x); }, 0.6, 1.0},
-    {Unary::tanh, [](long double x) { return std::tanh(x); }, 1.3, 1.4}, {Unary::sigmoid, sigmoid, 1.3, 1.4},
-    {Unary::erf, [](long double x) { return std::erf(x); }, 1.3, 1.4},   {Unary::sqrt, [](long double x) { return std::sqrt(x); }, 0.5, 0.5},
+    {Unary::tanh, [](long double x) { return std::tanh(x); }, 1.4, 1.4}, {Unary::sigmoid, sigmoid, 1.5, 1.5},
+    {Unary::erf, [](long double x) { return std::erf(x); }, 1.5, 1.7},   {Unary::sqrt, [](long double x) { return std::sqrt(x); }, 0.5, 0.5},
     {Unary::reciprocal, [](long double x) { return 1 / x; }, 0.5, 0.5},
 };
 
