@@ -1,11 +1,9 @@
 // What long runs need: no allocation once warm, no recursion however long the chain, equal bits whatever the threads.
 #include <pthread.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <new>
 
 #include "engine/autograd/gradcheck.hpp"
 #include "engine/core/parallel.hpp"
@@ -18,27 +16,7 @@
 #include "engine/ops/reduce.hpp"
 #include "engine/tensor/view.hpp"
 #include "tests/catch.hpp"
-
-namespace {
-std::atomic<long> news{0};
-}  // namespace
-
-// Every operator new of this program is counted.
-void* operator new(std::size_t size) {
-  ++news;
-  if (void* p = std::malloc(size > 0 ? size : 1)) return p;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  ++news;
-  const auto a = static_cast<std::size_t>(alignment);
-  if (void* p = std::aligned_alloc(a, (size + a - 1) / a * a)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+#include "tests/core/counting_new.hpp"
 
 using namespace gradus;
 
@@ -116,7 +94,7 @@ TEST_CASE("a steady loop allocates nothing after its second step", "[steady]") {
   PoolStats before;
   for (int step = 0; step < 50; ++step) {
     if (step == 2) {
-      news_before = news.load();
+      news_before = testing::news();
       before = MemoryPool::instance().stats();
     }
     tape.clear();
@@ -126,7 +104,7 @@ TEST_CASE("a steady loop allocates nothing after its second step", "[steady]") {
     update(parameters, w, tape.backward(loss));
   }
   const PoolStats after = MemoryPool::instance().stats();
-  CHECK(news.load() - news_before == 0);
+  CHECK(testing::news() - news_before == 0);
   CHECK(after.misses - before.misses == 0);
   CHECK(after.requests > before.requests);
 }
@@ -141,7 +119,7 @@ TEST_CASE("a replayed step allocates nothing either and gives the recorded step'
   long news_before = 0, misses_before = 0;
   for (int step = 0; step < 20; ++step) {
     if (step == 2) {
-      news_before = news.load();
+      news_before = testing::news();
       misses_before = MemoryPool::instance().stats().misses;
     }
     tape.replay({.advance_noise = true});
@@ -149,7 +127,7 @@ TEST_CASE("a replayed step allocates nothing either and gives the recorded step'
     if (step == 0 && !bit_equal(gradients.of(w[0]), first)) FAIL("a replay changed the gradients");
     update(parameters, w, gradients);
   }
-  CHECK(news.load() - news_before == 0);
+  CHECK(testing::news() - news_before == 0);
   CHECK(MemoryPool::instance().stats().misses - misses_before == 0);
 }
 
