@@ -10,9 +10,9 @@
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
 
-// Blocks: a panel of B (block_k by one panel) stays in the first-level cache, a block of A (block_rows by block_k) in the second.
-constexpr index_t block_k = 512, block_rows = 96, block_columns = 512;
-constexpr index_t slab_bytes = index_t{32} << 20;  // of packed B at once
+// Blocks: a panel of B (block_k by one panel) stays in the first-level cache, a block of A (block_rows by block_k) in the second,
+// and what is packed of B at once (block_k by slab_columns) in the third.
+constexpr index_t block_k = 512, block_rows = 96, block_columns = 512, slab_columns = 4096;
 
 // One product of a batch; columns of C may have a stride because A and B can change roles.
 template <class T>
@@ -122,12 +122,11 @@ Panels<T> pack_b(const Product<T>& p, const PanelPlan<T>& plan, T* room, bool th
 
 // ---- blocking --------------------------------------------------------------------------------------------------------------
 
-// A rectangle of C, the rows of B that are summed in this visit, and A: in place, or packed in panels of panel_rows rows.
+// A rectangle of C and its rows of A: in place, or packed in panels of panel_rows rows.
 template <class T>
 struct Block {
-  index_t i0, i1, j0, j1, p0, p1;
-  const T* a;  // of row i0, column p0
-  bool load;
+  index_t i0, i1, j0, j1;
+  const T* a;
 };
 
 // C with strided columns goes through a contiguous copy of the tile.
@@ -153,10 +152,9 @@ void tile(const Product<T>& p, Tile<T> t, index_t rows) {
 template <class T, int vectors, bool packed>
 void column_of_tiles(const Product<T>& p, const Block<T>& block, const T* b, index_t b_row, index_t j, index_t last) {
   constexpr index_t step = packed ? panel_rows : tile_rows<vectors>;
-  const index_t k = block.p1 - block.p0;
   for (index_t i = block.i0; i < block.i1; i += step) {
-    const T* a = block.a + (i - block.i0) * (packed ? k : p.a_row);
-    const Tile<T> t{k, a, p.a_row, p.a_col, b + block.p0 * b_row, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, block.load};
+    const T* a = block.a + (i - block.i0) * (packed ? p.k : p.a_row);
+    const Tile<T> t{p.k, a, p.a_row, p.a_col, b, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, p.accumulate};
     tile<T, vectors, packed>(p, t, std::min(step, block.i1 - i));
   }
 }
@@ -188,30 +186,19 @@ struct Tasks {
   }
 };
 
-// One rectangle, all of k in blocks; the tile continues from the C stored by the block before, so that blocking changes no bit.
 template <class T>
 void multiply_rectangle(const Product<T>& p, const Panels<T>& panels, Block<T> block, bool pack_a, T* room) {
-  index_t done = 0;
-  do {
-    block.p0 = done;
-    block.p1 = done = std::min(p.k, done + block_k);
-    const index_t k = block.p1 - block.p0;
-    const T* a = p.a + block.i0 * p.a_row + block.p0 * p.a_col;
-    if (pack_a) {
-      for (index_t i = block.i0; i < block.i1; i += panel_rows) {
-        const index_t rows = std::min<index_t>(panel_rows, block.i1 - i);
-        pack_panel<T, panel_rows>(room + (i - block.i0) * k, rows, a + (i - block.i0) * p.a_row, p.a_col, p.a_row, k, rows);
-      }
-      block.a = room;
-      multiply_block<T, true>(p, panels, block);
-    } else {
-      block.a = a;
-      multiply_block<T, false>(p, panels, block);
-    }
-    block.load = true;
-  } while (done < p.k);
+  block.a = p.a + block.i0 * p.a_row;
+  if (!pack_a) return multiply_block<T, false>(p, panels, block);
+  for (index_t i = block.i0; i < block.i1; i += panel_rows) {
+    const index_t rows = std::min<index_t>(panel_rows, block.i1 - i);
+    pack_panel<T, panel_rows>(room + (i - block.i0) * p.k, rows, p.a + i * p.a_row, p.a_col, p.a_row, p.k, rows);
+  }
+  block.a = room;
+  multiply_block<T, true>(p, panels, block);
 }
 
+// k is at most block_k and n at most slab_columns.
 template <class T>
 void multiply_slab(const Product<T>& p, bool threads) {
   const PanelPlan<T> plan(p);
@@ -221,11 +208,10 @@ void multiply_slab(const Product<T>& p, bool threads) {
   // Rows of A that are contiguous are read as fast in place, measured up to 2048; others are packed when that pays.
   const bool pack_a = p.a_col != 1 && p.n > 8 * panel_width<T>;
   parallel_chunks(tasks.count, tasks.grain, [&](index_t begin, index_t end) {
-    Scratch<T> room(pack_a ? tasks.rows * std::min(p.k, block_k) : 0);
+    Scratch<T> room(pack_a ? tasks.rows * p.k : 0);
     for (index_t task = begin; task < end; ++task) {
       const index_t i = task % tasks.row_tasks * tasks.rows, j = task / tasks.row_tasks * tasks.columns;
-      const Block<T> block{i, std::min(p.m, i + tasks.rows), j, std::min(p.n, j + tasks.columns), 0, 0, nullptr, p.accumulate};
-      multiply_rectangle(p, panels, block, pack_a, room.data());
+      multiply_rectangle(p, panels, {i, std::min(p.m, i + tasks.rows), j, std::min(p.n, j + tasks.columns), nullptr}, pack_a, room.data());
     }
   });
 }
@@ -237,14 +223,23 @@ Product<T> oriented(const Product<T>& p) {
   return swap ? Product<T>{p.n, p.m, p.k, p.b, p.b_col, p.b_row, p.a, p.a_col, p.a_row, p.c, p.c_col, p.c_row, p.accumulate} : p;
 }
 
+// Each block of k continues from the C stored by the block before, so that blocking changes no bit.
 template <class T>
 void multiply(const Product<T>& product, bool threads) {
-  Product<T> p = oriented(product);
-  const index_t n = p.n, fit = slab_bytes / static_cast<index_t>(sizeof(T)) / std::max<index_t>(p.k, 1);
-  const index_t slab = std::max(panel_width<T>, fit / panel_width<T> * panel_width<T>);
-  for (index_t j = 0; j < n; j += slab, p.b += slab * p.b_col, p.c += slab * p.c_col) {
-    p.n = std::min(slab, n - j);
-    multiply_slab(p, threads);
+  const Product<T> whole = oriented(product);
+  for (index_t j = 0; j < whole.n; j += slab_columns) {
+    index_t p0 = 0;
+    do {
+      Product<T> slab = whole;
+      slab.n = std::min(slab_columns, whole.n - j);
+      slab.k = std::min(block_k, whole.k - p0);
+      slab.a += p0 * whole.a_col;
+      slab.b += p0 * whole.b_row + j * whole.b_col;
+      slab.c += j * whole.c_col;
+      slab.accumulate = whole.accumulate || p0 > 0;
+      multiply_slab(slab, threads);
+      p0 += block_k;
+    } while (p0 < whole.k);
   }
 }
 
