@@ -36,7 +36,7 @@ def ours():
     """Milliseconds per layer."""
     out = subprocess.run([options.bench, "--benchmark_filter=transformer_layer", "--benchmark_format=json", "--benchmark_min_time=1"],
                          env={**os.environ, "GRADUS_THREADS": str(options.threads)}, capture_output=True, text=True, check=True).stdout
-    return json.loads(out)["benchmarks"][0]["ms_per_layer"] * 1e3
+    return json.loads(out)["benchmarks"][0]["ms_per_layer"]
 
 
 def fit(x, start, iterations):
