@@ -202,13 +202,11 @@ class Pool {
   }
 
   void work() noexcept {
-    const std::uint64_t own_modes = control_word();
     for (;;) {
       const std::uint32_t seen = epoch_.load(std::memory_order_acquire);  // first, or the call to stop could be missed
       if (stopping_.load(std::memory_order_relaxed)) return;
       for (std::uint64_t open = taken_.load(std::memory_order_acquire); open != 0; open &= open - 1)
         help(places_[static_cast<std::size_t>(std::countr_zero(open))]);
-      set_control_word(own_modes);
       wait_until(epoch_, [&](std::uint32_t now) { return now != seen; });
     }
   }

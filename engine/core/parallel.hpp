@@ -11,8 +11,8 @@ namespace gradus {
 /// Calls `body(context, begin, end)` once for every chunk of [0, n). With one chunk or one thread it runs on the caller,
 /// chunk by chunk in order. The caller works too and waits for nothing but chunks that a worker has claimed; calls may nest
 /// and may come from several host threads. When chunks throw, the exception of the lowest of them is rethrown here once all
-/// claimed chunks have ended; chunks not yet claimed are dropped. Workers run with the caller's floating-point control
-/// word (flush modes) and get their own back afterwards. A call allocates nothing.
+/// claimed chunks have ended; chunks not yet claimed are dropped. Workers run every chunk with the floating-point
+/// control word (flush modes) of its caller. A call allocates nothing.
 void parallel_for(index_t n, index_t grain, void (*body)(void*, index_t, index_t), void* context);
 
 /// The same for a callable `body(begin, end)`.
