@@ -19,7 +19,7 @@ void transformer_layer(benchmark::State& state) {
   const Tensor start = kmeans::initial_centres(x, k, kmeans::Start::random, Random(1));
   Tensor centres = start;
   for (auto _ : state) {
-    const kmeans::Trace trace = kmeans::run_transformer(x, centres, 1, {});
+    kmeans::Trace trace = kmeans::run_transformer(x, centres, 1, {});
     centres = trace.centres.back();
     benchmark::DoNotOptimize(trace.objective.back());
   }
