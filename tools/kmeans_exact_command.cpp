@@ -1,5 +1,6 @@
 // gradus reproduce kmeans-exact: Figure 3 with our own random numbers, as a table, JSON and a page with pictures.
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "tools/commands.hpp"
@@ -67,7 +68,7 @@ std::string exact_report(const ExactExperiment& experiment, const std::vector<Re
   }
   std::vector<std::string> header = reproduction_header();
   header.emplace_back("note");
-  report.table(header, cells, cat(experiment.seeds, " seeds from ", experiment.first_seed, ", ", static_cast<int>(seconds + 0.5), " s"));
+  report.table(header, cells, cat(experiment.seeds, " seeds from ", experiment.first_seed, ", ", std::lround(seconds), " s"));
   return report.html();
 }
 
@@ -87,8 +88,8 @@ int reproduce(const ExactOptions& options) {
     const std::vector<ReproductionRow> rows = exact_rows(experiment);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!options.common.quiet && !outputs.use_standard_output())
-      print(cat(setting_text, "\n", source_text, "\n\n", rows_text(rows), "\n", options.seeds, " seeds from ", options.seed, ", ",
-                static_cast<int>(seconds + 0.5), " s\n"));
+      print(
+          cat(setting_text, "\n", source_text, "\n\n", rows_text(rows), "\n", options.seeds, " seeds from ", options.seed, ", ", std::lround(seconds), " s\n"));
     if (outputs.wanted("--report")) outputs.set("--report", exact_report(experiment, rows, seconds));
     if (outputs.wanted("--json")) outputs.set("--json", exact_json(options, rows, seconds));
     outputs.commit();
