@@ -25,25 +25,42 @@ std::vector<const OpDef*> chosen_ops(const std::vector<std::string>& names) {
 
 std::size_t case_count(const OpDef& op) { return op.cases ? op.cases().size() : 0; }
 
+// Every vjp is made of differentiable ops, so what decides is what the first derivative is.
+const char* second_derivative(const OpDef& op) {
+  switch (op.gradient) {
+    case GradientKind::exact: return "yes";
+    case GradientKind::zero: return "zero";
+    case GradientKind::surrogate: return "of the oracle";
+  }
+  return "?";
+}
+
 Json op_json(const OpDef& op) {
   return {{"name", op.name},
           {"family", op.family},
           {"formula", op.formula},
+          {"shapes", op.shapes},
+          {"dtypes", op.dtypes},
           {"law", op.law},
           {"gradient", name_of(op.gradient)},
           {"gradient_note", op.gradient_note},
           {"fused", op.fused_vjp != nullptr},
+          {"second_derivative", second_derivative(op)},
           {"composite", op.composite != nullptr},
+          {"composed", op.composed()},
           {"view", op.is_view},
           {"cases", case_count(op)}};
 }
 
 // The formulas are LaTeX and the laws sentences: they stand last and need no alignment.
 std::string ops_table(const std::vector<const OpDef*>& ops) {
-  TablePrinter table({"name", "family", "gradient", "fused", "composite", "cases", "formula", "law"});
+  TablePrinter table({"name", "family", "dtypes", "gradient", "second derivative", "fused", "composite", "cases", "shapes", "formula", "law"});
   for (const OpDef* op : ops)
-    table.add_row(
-        {op->name, op->family, name_of(op->gradient), op->fused_vjp ? "yes" : "", op->composite ? "yes" : "", cat(case_count(*op)), op->formula, op->law});
+    table.add_row({op->name, op->family, op->dtypes, name_of(op->gradient), second_derivative(*op), op->fused_vjp ? "yes" : "",
+                   op->composed()  ? "only"
+                   : op->composite ? "yes"
+                                   : "",
+                   cat(case_count(*op)), op->shapes, op->formula, op->law});
   return table.text();
 }
 

@@ -35,6 +35,7 @@ Tensor apply(const OpDef& op, std::span<const Tensor* const> inputs, const void*
   if (TapeState* tape = TapeState::of(op, inputs)) return tape->apply(op, inputs, attributes, bytes);
   Run run(op, inputs, attributes, 0);
   op.shape(run);
+  if (op.composed()) return op.composite(run);
   run.allocate_outputs();
   op.forward(run);
   return std::move(run.out());
@@ -76,13 +77,30 @@ class Pause {
   TapeState& tape_;
 };
 
+// The parts of an expanded op carry its name as their scope.
+class ScopeOf {
+ public:
+  ScopeOf(TapeState& tape, const char* name) : tape_(tape), outer_(tape.scope_) { tape_.scope_ = tape_.intern(outer_, name); }
+  ~ScopeOf() { tape_.scope_ = outer_; }
+  ScopeOf(const ScopeOf&) = delete;
+  ScopeOf& operator=(const ScopeOf&) = delete;
+
+ private:
+  TapeState& tape_;
+  std::uint32_t outer_;
+};
+
 }  // namespace
 
 Tensor TapeState::apply(const OpDef& op, std::span<const Tensor* const> inputs, const void* attributes, std::size_t bytes) {
   const auto index = static_cast<std::int32_t>(steps_.size());
   Run run(op, inputs, attributes, step_noise(noise_, index));
   op.shape(run);
-  if (options_.expand && op.composite) return op.composite(run);
+  if (op.composed()) return op.composite(run);
+  if (options_.expand && op.composite) {
+    const ScopeOf parts(*this, op.name);
+    return op.composite(run);
+  }
   run.allocate_outputs();
   const bool observed = !observers_.empty();
   const double start = observed ? now_seconds() : 0;

@@ -20,6 +20,8 @@ const OpDef add_op = {
     .name = "add",
     .family = "elementwise",
     .formula = R"(y = a + b)",
+    .shapes = "(...), (...) -> broadcast (...)",
+    .dtypes = "f32 f64 i64",
     .shape =
         [](Run& r) {
           if (r.in(0).dtype() != r.in(1).dtype())
@@ -49,6 +51,7 @@ const OpDef sum_to_shape_op = {
     .name = "sum_to_shape",
     .family = "reduce",
     .formula = R"(y = \sum_{\text{stretched axes}} x)",
+    .shapes = "broadcast (...) -> (...)",
     .law = "sums the axes along which the target was broadcast; summing none of an empty axis gives 0",
     .shape =
         [](Run& r) {

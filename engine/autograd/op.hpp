@@ -88,17 +88,23 @@ struct OpCase {
   std::vector<InputSpec> inputs;
   Tensor (*call)(std::span<const Tensor> inputs);
   bool at_kink = false;  ///< laws are tested here, but finite differences mean nothing
+  /// Of an op with a surrogate gradient: the function whose gradient it borrows.
+  Tensor (*oracle)(std::span<const Tensor> inputs) = nullptr;
 };
 
+/// One definition. Without a `forward` it is composed: `composite` is what always runs, recorded as its parts, and the
+/// gradient is theirs.
 struct OpDef {
   const char* name;
   const char* family;
-  const char* formula;   ///< as LaTeX without dollars
-  const char* law = "";  ///< what happens at edges, in words
+  const char* formula;             ///< as LaTeX without dollars
+  const char* shapes = "";         ///< of inputs and output in letters: "(..., N, D), (..., K, D) -> (..., N, K)"
+  const char* dtypes = "f32 f64";  ///< of the inputs that carry numbers; indices are i64, masks bool
+  const char* law = "";            ///< what happens at edges, in words
   GradientKind gradient = GradientKind::exact;
   const char* gradient_note = "";       ///< reason for a zero gradient, oracle of a surrogate one, kinks
   void (*shape)(Run&) = nullptr;        ///< checks everything, declares the outputs; throws before any work
-  void (*forward)(Run&) = nullptr;      ///< fills the outputs
+  void (*forward)(Run&) = nullptr;      ///< fills the outputs; none: a composed op
   void (*vjp)(Vjp&) = nullptr;          ///< in differentiable ops, so that it can itself be recorded
   void (*fused_vjp)(Vjp&) = nullptr;    ///< same gradients by kernels; used when the backward is not recorded
   Tensor (*composite)(Run&) = nullptr;  ///< the same function in other ops; recorded by a tape opened with `expand`
@@ -106,6 +112,8 @@ struct OpDef {
   bool is_view = false;    ///< the output shares storage; forward assigns it
   bool hides_nan = false;  ///< selection ops: a NaN that is not selected is not seen
   std::vector<OpCase> (*cases)() = nullptr;
+
+  [[nodiscard]] bool composed() const noexcept { return forward == nullptr; }
 };
 
 /// Runs an op: on no tape when no input is on one, else recorded. `inputs` are checked by the op's shape rule.

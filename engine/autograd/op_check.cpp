@@ -232,9 +232,11 @@ CheckResult definition_check(const OpDef& op, const std::vector<OpCase>& cases) 
     for (const InputSpec& spec : op_case.inputs) empty = empty || numel(spec.shape) == 0;
   if (cases.empty()) result.detail = "no cases";
   else if (!empty) result.detail = "no case with an empty input";
-  else if (!op.vjp && op.gradient != GradientKind::zero) result.detail = "no vjp and no reason";
+  else if (op.composed() && !op.composite) result.detail = "neither a forward nor a composite";
+  else if (!op.composed() && !op.vjp && op.gradient != GradientKind::zero) result.detail = "no vjp and no reason";
   else if (op.gradient != GradientKind::exact && std::string_view(op.gradient_note).empty()) result.detail = "a gradient that is not exact needs a note";
   else if (std::string_view(op.formula).empty()) result.detail = "no formula";
+  else if (std::string_view(op.shapes).empty()) result.detail = "no shapes";
   result.passed = result.detail.empty();
   return result;
 }
@@ -243,6 +245,45 @@ std::string zero_gradient_problem(const OpCase& op_case, const Tensors& inputs) 
   for (const Tensor& g : run(op_case, inputs).gradients)
     if (max_difference(g, Tensor::zeros(g.shape(), g.dtype())) != 0) return "a gradient that should be zero is not";
   return "";
+}
+
+// The gradient of a surrogate is, bit for bit where the graphs agree and to rounding elsewhere, that of its oracle.
+std::string oracle_problem(const OpCase& op_case, const Tensors& inputs) {
+  if (!op_case.oracle) return "no oracle";
+  OpCase oracle = op_case;
+  oracle.call = op_case.oracle;
+  Outcome borrowed = run(op_case, inputs), lent = run(oracle, inputs);
+  lent.output = borrowed.output;  // only the gradients are borrowed
+  if (borrowed.gradients.empty()) return "no gradient";
+  return far_apart(borrowed, lent, 1e-12);
+}
+
+// Every dtype that is declared runs, and every other one is refused as such.
+CheckResult dtype_check(const OpDef& op, const std::vector<OpCase>& cases) {
+  CheckResult result{op.name, "dtypes", true, 0, ""};
+  const std::string declared = cat(' ', op.dtypes, ' ');
+  for (const OpCase& op_case : cases) {
+    if (op_case.at_kink) continue;
+    ++result.cases;
+    for (const DType dtype : {DType::f32, DType::f64, DType::i64, DType::boolean}) {
+      const bool wanted = declared.find(cat(' ', name_of(dtype), ' ')) != std::string::npos;
+      std::string problem;
+      try {
+        (void)op_case.call(make_inputs(op_case, dtype, seed));
+        if (!wanted) problem = "is not declared but runs";
+      } catch (const DTypeError& error) {
+        if (wanted) problem = cat("is declared but refused: ", error.what());
+      } catch (const std::exception& error) {
+        problem = cat("threw: ", error.what());
+      }
+      if (problem.empty()) continue;
+      result.passed = false;
+      result.detail = cat("case '", op_case.name, "': ", name_of(dtype), ' ', problem);
+      return result;
+    }
+    break;  // one ordinary case tells
+  }
+  return result;
 }
 
 std::string failed(const GradcheckResult& result) { return result.passed ? "" : result.describe(); }
@@ -288,15 +329,19 @@ std::vector<CheckResult> check_op(const OpDef& op) {
     add("second derivative", false, [](const OpCase& c, const Tensors& x) { return failed(gradcheck_second(c.call, x)); });
   } else if (op.gradient == GradientKind::zero) {
     add("zero gradient", true, zero_gradient_problem);
+  } else {
+    add("surrogate gradient", true, oracle_problem);
   }
   if (op.fused_vjp) add("fused backward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x), run(c, x, {}, true), 1e-12); });
-  if (op.composite) add("composite forward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x, {.expand = true}), run(c, x), 1e-12); });
+  if (op.composite && !op.composed())
+    add("composite forward", true, [](const OpCase& c, const Tensors& x) { return far_apart(run(c, x, {.expand = true}), run(c, x), 1e-12); });
   add("layout", true, layout_problem);
   add("broadcast", true, broadcast_problem);
   if (!op.hides_nan) add("nan", true, hidden_nan);
   add("threads", true, thread_problem);
   add("instruction sets", true, instruction_set_problem);
   add("f32", true, precision_problem);
+  results.push_back(dtype_check(op, cases));
   return results;
 }
 

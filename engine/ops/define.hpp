@@ -35,6 +35,19 @@ inline void require_positive(const char* op, const char* what, double value) {
 /// Infinite slopes times no gradient would be NaN: where nothing arrived, nothing is sent.
 [[nodiscard]] inline Tensor unless_zero(const Tensor& arrived, const Tensor& gradient) { return where(equal_to(arrived, 0.0), 0.0, gradient); }
 
+/// The axes before the last two: the batch of a stack of matrices.
+[[nodiscard]] inline Dims batch_of(const Dims& dims) {
+  Dims batch = dims;
+  batch.erase(batch.rank() - 1);
+  batch.erase(batch.rank() - 1);
+  return batch;
+}
+[[nodiscard]] inline Shape with_matrix(Shape batch, index_t rows, index_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
 using Inputs = std::span<const Tensor>;
 
 }  // namespace gradus::define

@@ -9,20 +9,9 @@
 namespace gradus {
 namespace {
 
+using define::batch_of;
 using define::Inputs;
-
-Dims batch_of(const Dims& dims) {
-  Dims batch = dims;
-  batch.erase(batch.rank() - 1);
-  batch.erase(batch.rank() - 1);
-  return batch;
-}
-
-Shape with_matrix(Shape batch, index_t rows, index_t columns) {
-  batch.push_back(rows);
-  batch.push_back(columns);
-  return batch;
-}
+using define::with_matrix;
 
 // Kernels want the coordinates of a point side by side; rows may be anywhere.
 Tensor with_contiguous_points(const Tensor& t) { return t.strides().back() == 1 || t.shape().back() <= 1 ? t : copy(t); }
@@ -95,6 +84,7 @@ const OpDef squared_distance_op = {
     .name = "squared_distance",
     .family = "distance",
     .formula = R"(y_{ij} = \sum_p (a_{ip} - b_{jp})^2)",
+    .shapes = "(..., N, D), (..., K, D) -> (..., N, K)",
     .law = "from differences: never negative, exactly 0 from a point to itself, gradient 0 there",
     .shape =
         [](Run& r) {

@@ -53,6 +53,8 @@ const OpDef gather_op = {
     .name = "gather",
     .family = "indexing",
     .formula = R"(y_{i j k} = x_{i\, \mathrm{index}_{ijk}\, k})",
+    .shapes = "(..., N, ...), index (..., I, ...) -> (..., I, ...)",
+    .dtypes = "f32 f64 i64 bool",
     .law = "an index out of range or negative is an error that names it",
     .shape =
         [](Run& r) {
@@ -86,6 +88,8 @@ const OpDef scatter_add_op = {
     .name = "scatter_add",
     .family = "indexing",
     .formula = R"(y = b;\ y_{i\, \mathrm{index}_{ijk}\, k} \mathrel{+}= x_{ijk})",
+    .shapes = "(..., N, ...), index (..., I, ...), (..., I, ...) -> (..., N, ...)",
+    .dtypes = "f32 f64 i64 bool",
     .law = "repeated places accumulate, in index order",
     .shape =
         [](Run& r) {
@@ -136,6 +140,8 @@ const OpDef index_select_op = {
     .name = "index_select",
     .family = "indexing",
     .formula = R"(y_{i} = x_{\mathrm{index}_i})",
+    .shapes = "(..., N, ...), index (I) -> (..., I, ...)",
+    .dtypes = "f32 f64 i64 bool",
     .law = "an index out of range or negative is an error that names it; repeated ones accumulate their gradients",
     .shape =
         [](Run& r) {

@@ -20,10 +20,12 @@ void run_view(Run& r) {
 }
 
 template <Tensor (*make)(const Tensor&, const Run&)>
-constexpr OpDef view_op(const char* name, const char* formula, const char* law, void (*vjp)(Vjp&), std::vector<OpCase> (*cases)()) {
+constexpr OpDef view_op(const char* name, const char* formula, const char* shapes, const char* law, void (*vjp)(Vjp&), std::vector<OpCase> (*cases)()) {
   return {.name = name,
           .family = "layout",
           .formula = formula,
+          .shapes = shapes,
+          .dtypes = "f32 f64 i64 bool",
           .law = law,
           .shape = declare_view<make>,
           .forward = run_view<make>,
@@ -33,7 +35,8 @@ constexpr OpDef view_op(const char* name, const char* formula, const char* law, 
 }
 
 const OpDef reshape_op = view_op<[](const Tensor& x, const Run& r) { return view::reshape(x, r.attr<Shape>()); }>(
-    "reshape", R"(y = \mathrm{reshape}(x))", "a view where strides allow, else a copy", [](Vjp& b) { b.to(0, reshape(b.grad(), b.input_shape(0))); },
+    "reshape", R"(y = \mathrm{reshape}(x))", "(...) -> any shape of as many elements", "a view where strides allow, else a copy",
+    [](Vjp& b) { b.to(0, reshape(b.grad(), b.input_shape(0))); },
     [] {
       return std::vector<OpCase>{{"split and join",
                                   {normal_input({4, 6})},
@@ -54,7 +57,8 @@ Dims inverse(const Dims& axes) {
 }
 
 const OpDef permute_op = view_op<[](const Tensor& x, const Run& r) { return view::permute(x, r.attr<Dims>()); }>(
-    "permute", R"(y_{i_{\pi(1)} \dots} = x_{i_1 \dots})", "", [](Vjp& b) { b.to(0, permute(b.grad(), inverse(b.attr<Dims>()))); },
+    "permute", R"(y_{i_{\pi(1)} \dots} = x_{i_1 \dots})", "(A, B, ...) -> its axes in a new order", "",
+    [](Vjp& b) { b.to(0, permute(b.grad(), inverse(b.attr<Dims>()))); },
     [] {
       return std::vector<OpCase>{{"three axes",
                                   {normal_input({2, 3, 4})},
@@ -68,7 +72,7 @@ const OpDef permute_op = view_op<[](const Tensor& x, const Run& r) { return view
     });
 
 const OpDef expand_op = view_op<[](const Tensor& x, const Run& r) { return view::expand(x, r.attr<Shape>()); }>(
-    "expand", R"(y = \mathbf{1} \otimes x)", "", [](Vjp& b) { b.to(0, b.grad()); },
+    "expand", R"(y = \mathbf{1} \otimes x)", "(..., 1, ...) -> (..., N, ...)", "", [](Vjp& b) { b.to(0, b.grad()); },
     [] {
       return std::vector<OpCase>{{"rows",
                                   {normal_input({1, 4})},
@@ -98,7 +102,7 @@ struct SliceAttributes {
 };
 
 const OpDef slice_op = view_op<[](const Tensor& x, const Run& r) { return view::slice(x, r.attr<SliceAttributes>().axis, r.attr<SliceAttributes>().slice); }>(
-    "slice", R"(y_i = x_{s + i t})", "bounds clamp as in Python; a step of 0 is an error",
+    "slice", R"(y_i = x_{s + i t})", "(..., N, ...) -> (..., n, ...)", "bounds clamp as in Python; a step of 0 is an error",
     [](Vjp& b) {
       const auto& a = b.attr<SliceAttributes>();
       const int axis = normalize_axis(a.axis, b.input_shape(0).rank(), "slice");
@@ -141,6 +145,8 @@ const OpDef embed_slice_op = {
     .name = "embed_slice",
     .family = "layout",
     .formula = R"(y_{s + i t} = x_i, \text{ else } 0)",
+    .shapes = "(..., n, ...) -> (..., N, ...)",
+    .dtypes = "f32 f64 i64 bool",
     .shape =
         [](Run& r) {
           const auto& a = r.attr<SliceAttributes>();
@@ -178,6 +184,8 @@ const OpDef concat_op = {
     .name = "concat",
     .family = "layout",
     .formula = R"(y = [x_1, x_2, \dots])",
+    .shapes = "(..., N1, ...), (..., N2, ...), ... -> (..., N1 + N2 + ..., ...)",
+    .dtypes = "f32 f64 i64 bool",
     .law = "parts of size 0 along the axis are allowed",
     .shape =
         [](Run& r) {

@@ -17,6 +17,8 @@ constexpr OpDef comparison(const char* name, const char* formula, const char* la
   return {.name = name,
           .family = "logic",
           .formula = formula,
+          .shapes = "(...), (...) -> broadcast (...)",
+          .dtypes = "f32 f64 i64 bool",
           .law = law,
           .gradient = GradientKind::zero,
           .gradient_note = "a bool has no derivative",
@@ -43,6 +45,8 @@ const OpDef where_op = {
     .name = "where",
     .family = "logic",
     .formula = R"(y = c \,?\, a : b)",
+    .shapes = "(...) bool, (...), (...) -> broadcast (...)",
+    .dtypes = "f32 f64 i64 bool",
     .law = "selects, never multiplies: NaN or inf of the branch not taken is not seen, forward or backward",
     .shape =
         [](Run& r) {

@@ -7,20 +7,9 @@
 namespace gradus {
 namespace {
 
+using define::batch_of;
 using define::Inputs;
-
-Dims batch_of(const Dims& dims) {
-  Dims batch = dims;
-  batch.erase(batch.rank() - 1);
-  batch.erase(batch.rank() - 1);
-  return batch;
-}
-
-Shape with_matrix(Shape batch, index_t rows, index_t columns) {
-  batch.push_back(rows);
-  batch.push_back(columns);
-  return batch;
-}
+using define::with_matrix;
 
 void check_shapes(Run& r) {
   define::require_floating(r, 0);
@@ -66,6 +55,7 @@ const OpDef matmul_op = {
     .name = "matmul",
     .family = "linear algebra",
     .formula = R"(y_{ij} = \sum_k a_{ik} b_{kj})",
+    .shapes = "(..., M, K), (..., K, N) -> (..., M, N)",
     .law = "summed in the order of k; an empty k gives 0; NaN and inf propagate, also past a factor 0",
     .shape = check_shapes,
     .forward = [](Run& r) { visit_floating(r.out().dtype(), "matmul", [&](auto tag) { multiply<decltype(tag)>(r.in(0), r.in(1), r.out()); }); },

@@ -64,6 +64,7 @@ const OpDef softmax_op = {
     .name = "softmax",
     .family = "normalize",
     .formula = R"(y_i = e^{\beta (x_i - m)} / \sum_j e^{\beta (x_j - m)},\ m = \max_j x_j)",
+    .shapes = "(..., N, ...) -> (..., N, ...)",
     .law = "a row of -inf only: zeros, gradient 0; NaN or +inf in a row: NaN; weights below the smallest normal number are exactly 0",
     .shape = like_input_along_axis,
     .forward =
@@ -119,6 +120,7 @@ const OpDef log_softmax_op = {
     .name = "log_softmax",
     .family = "normalize",
     .formula = R"(y_i = \beta (x_i - m) - \ln \sum_j e^{\beta (x_j - m)})",
+    .shapes = "(..., N, ...) -> (..., N, ...)",
     .law = "masked entries stay -inf with gradient 0; a row of -inf only: -inf, gradient 0; NaN or +inf in a row: NaN",
     .shape = like_input_along_axis,
     .forward =
@@ -158,6 +160,7 @@ const OpDef hardmax_op = {
     .name = "hardmax",
     .family = "normalize",
     .formula = R"(y_i = [x_i \ge m - \epsilon (1 + |m|)] / \#\{\dots\})",
+    .shapes = "(..., N, ...) -> (..., N, ...)",
     .law = "the limit of softmax; uniform over ties within 1e-9 (f32: 1e-6) relative; a row of -inf only: zeros; NaN in a row: NaN",
     .gradient = GradientKind::zero,
     .gradient_note = "constant between its steps",
@@ -181,6 +184,7 @@ const OpDef normalized_linear_op = {
     .name = "normalized_linear",
     .family = "normalize",
     .formula = R"(y_i = x_i / \sum_j x_j)",
+    .shapes = "(..., N, ...) -> (..., N, ...)",
     .law = "a row that sums to zero: zero weights, gradient 0, and a counted event; NaN in a row: NaN",
     .shape = like_input_along_axis,
     .forward =
