@@ -69,16 +69,11 @@ void require_feasible(const RunOptions& options, index_t points) {
                      "use identity, which the published run does, or add --allow-full");
 }
 
-// The models report progress through a plain function.
-Progress* current_progress = nullptr;
-void report_layer(index_t) { current_progress->advance(); }
-
 template <class F>
 kmeans::Trace timed(const std::string& what, const RunOptions& options, double& seconds, F&& run) {
   Progress progress(what, "layer", options.settings.layers, options.common.quiet);
-  current_progress = &progress;
   const auto start = std::chrono::steady_clock::now();
-  kmeans::Trace trace = run();
+  kmeans::Trace trace = run([&](index_t) { progress.advance(); });
   seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return trace;
 }
@@ -89,11 +84,12 @@ KmeansResult cluster(const RunOptions& options, Points points) {
   KmeansResult result{.settings = settings, .points = std::move(points), .transformer = {}, .lloyd = {}, .difference = {}};
   const Tensor& values = result.points.values;
   const Tensor start = kmeans::initial_centres(values, settings.clusters, settings.start, random.fork(start_stream));
-  result.transformer = timed("transformer", options, result.seconds,
-                             [&] { return kmeans::run_transformer(values, start, settings.layers, settings.model, options.compare_lloyd, report_layer); });
+  result.transformer = timed("transformer", options, result.seconds, [&](const auto& report) {
+    return kmeans::run_transformer(values, start, settings.layers, settings.model, options.compare_lloyd, report);
+  });
   if (!options.compare_lloyd) return result;
   result.lloyd = timed("lloyd", options, result.lloyd_seconds,
-                       [&] { return kmeans::lloyd(values, start, settings.layers, random.fork(lloyd_stream), true, report_layer); });
+                       [&](const auto& report) { return kmeans::lloyd(values, start, settings.layers, random.fork(lloyd_stream), true, report); });
   result.difference = compare(result.transformer, *result.lloyd);
   return result;
 }

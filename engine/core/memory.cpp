@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -64,7 +65,7 @@ class SpinLock {
   void unlock() noexcept { flag_.clear(std::memory_order_release); }
 
  private:
-  std::atomic_flag flag_;
+  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
 };
 
 void poison_with_nan(BlockHeader* block) { std::memset(block + 1, 0xFF, block->size); }  // all bits set is a NaN in f32 and f64
@@ -118,19 +119,13 @@ BlockHeader* from_system(std::uint32_t c) {
 
 }  // namespace
 
-MemoryPool& MemoryPool::instance() noexcept {
-  static MemoryPool pool;
-  return pool;
-}
-
-// Leaked on purpose: tensors with static lifetime release after every destructor has run.
-MemoryPool::State& MemoryPool::state() noexcept {
-  static State* state = new State;
-  return *state;
-}
+// There before any constructor and, having no destructor, after every other: tensors with static lifetime release late.
+constinit MemoryPool::State MemoryPool::state_;
+constinit MemoryPool MemoryPool::instance_;
+static_assert(std::is_trivially_destructible_v<MemoryPool>);
 
 void* MemoryPool::allocate(std::size_t bytes) {
-  State& s = state();
+  State& s = state_;
   constexpr std::size_t most = std::size_t{1} << 56;
   const std::uint32_t c = bytes < most ? class_of(bytes) : 0;
   BlockHeader* block = bytes < most ? s.take_cached(c) : nullptr;
@@ -152,7 +147,7 @@ void* MemoryPool::allocate(std::size_t bytes) {
 
 void MemoryPool::release(void* memory) noexcept {
   if (memory == nullptr) return;
-  State& s = state();
+  State& s = state_;
   auto* block = static_cast<BlockHeader*>(memory) - 1;
   GRADUS_POISON(block + 1, block->size);
   const std::lock_guard guard(s.lock);
@@ -163,13 +158,13 @@ void MemoryPool::release(void* memory) noexcept {
 }
 
 PoolStats MemoryPool::stats() const noexcept {
-  State& s = state();
+  State& s = state_;
   const std::lock_guard guard(s.lock);
   return s.stats;
 }
 
 void MemoryPool::trim() noexcept {
-  State& s = state();
+  State& s = state_;
   const std::lock_guard guard(s.lock);
   for (BlockHeader*& first : s.cached)
     while (first != nullptr) {
@@ -181,12 +176,12 @@ void MemoryPool::trim() noexcept {
 }
 
 void MemoryPool::reset_peak() noexcept {
-  State& s = state();
+  State& s = state_;
   const std::lock_guard guard(s.lock);
   s.stats.peak_bytes = s.stats.live_bytes;
 }
 
-void MemoryPool::set_poison(bool on) noexcept { state().poison.store(on, std::memory_order_relaxed); }
+void MemoryPool::set_poison(bool on) noexcept { state_.poison.store(on, std::memory_order_relaxed); }
 
 Buffer Buffer::allocate(std::size_t bytes) {
   if (bytes > std::numeric_limits<std::size_t>::max() - sizeof(Header))

@@ -24,7 +24,7 @@ struct PoolStats {
 /// Process-wide allocator of 64-byte aligned blocks with a cache of freed ones. Thread-safe.
 class MemoryPool {
  public:
-  [[nodiscard]] static MemoryPool& instance() noexcept;
+  [[nodiscard]] static MemoryPool& instance() noexcept { return instance_; }
   /// A block of at least `bytes` (0 gives a valid block), 64-byte aligned. Contents are unspecified; with poisoning
   /// on (default in debug builds) every 4- and 8-byte word is a NaN. Throws ValueError when the system has no memory.
   [[nodiscard]] void* allocate(std::size_t bytes);
@@ -38,7 +38,8 @@ class MemoryPool {
 
  private:
   struct State;
-  [[nodiscard]] static State& state() noexcept;
+  static State state_;
+  static MemoryPool instance_;
 };
 
 /// Reference-counted storage of a tensor: a header in front of 64-byte aligned data, one pool block in all.
@@ -65,7 +66,8 @@ class Buffer {
   [[nodiscard]] std::size_t bytes() const noexcept { return header_->bytes; }
   /// Counts writes through any view of this storage; saved values compare it.
   [[nodiscard]] std::uint32_t version() const noexcept { return header_->version.load(std::memory_order_relaxed); }
-  void bump_version() const noexcept { header_->version.fetch_add(1, std::memory_order_relaxed); }
+  /// Two writers at once may count as one: what matters is that the number differs from before.
+  void bump_version() const noexcept { header_->version.store(version() + 1, std::memory_order_relaxed); }
   /// True when this is the only reference.
   [[nodiscard]] bool unique() const noexcept { return header_->references.load(std::memory_order_acquire) == 1; }
   [[nodiscard]] bool same_as(const Buffer& other) const noexcept { return header_ == other.header_; }

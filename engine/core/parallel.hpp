@@ -19,6 +19,7 @@ void parallel_for(index_t n, index_t grain, void (*body)(void*, index_t, index_t
 template <class F>
 void parallel_for(index_t n, index_t grain, F&& body) {
   using Body = std::remove_reference_t<F>;
+  if (n > 0 && n <= grain) return static_cast<void>(body(index_t{0}, n));  // tiny work is not worth an indirect call
   parallel_for(
       n, grain, [](void* f, index_t begin, index_t end) { (*static_cast<Body*>(f))(begin, end); }, const_cast<void*>(static_cast<const void*>(&body)));
 }

@@ -84,14 +84,13 @@ bool compare_scalars(kernels::Compare op, T x, T y) {
 }  // namespace
 
 void unary(kernels::Unary op, const Tensor& x, Tensor& out) {
-  const Tensor copied = x.is_contiguous() ? Tensor() : copy(x);  // a handle copied for nothing would be half the cost of a tiny op
-  const Tensor& in = copied.defined() ? copied : x;
+  if (!x.is_contiguous()) return unary(op, copy(x), out);
   visit_floating(x.dtype(), kernels::name_of(op), [&](auto tag) {
     using T = decltype(tag);
     const auto kernel = kernels::active<T>().elementwise.unary[static_cast<std::size_t>(op)];
-    const T* from = in.data<T>();
+    const T* from = x.data<T>();
     T* to = out.mutable_data<T>();
-    parallel_for(in.numel(), elementwise_grain, [&](index_t begin, index_t end) { kernel(from + begin, to + begin, end - begin); });
+    parallel_for(x.numel(), elementwise_grain, [&](index_t begin, index_t end) { kernel(from + begin, to + begin, end - begin); });
   });
 }
 

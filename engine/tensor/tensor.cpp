@@ -141,9 +141,9 @@ bool Tensor::overlaps_itself() const noexcept {
   return false;
 }
 
-void Tensor::require_dtype(DType wanted) const {
+void Tensor::refuse_dtype(DType wanted) const {
   if (!defined()) throw ValueError("tensor", "an undefined tensor has no data", "build it first");
-  if (dtype_ != wanted) throw DTypeError("tensor", cat("data of a ", name_of(dtype_), " tensor read as ", name_of(wanted)), "cast first");
+  throw DTypeError("tensor", cat("data of a ", name_of(dtype_), " tensor read as ", name_of(wanted)), "cast first");
 }
 
 void Tensor::require_writable() const {

@@ -34,7 +34,7 @@ struct Nested {
 class Tensor {
  public:
   /// No tensor at all; `defined()` is false.
-  Tensor() = default;
+  Tensor() noexcept {}  // written out, or Tensor() would zero every unused entry of shape and strides first
   /// Storage of the shape with unspecified contents.
   [[nodiscard]] static Tensor empty(const Shape& shape, DType dtype);
   [[nodiscard]] static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
@@ -114,7 +114,10 @@ class Tensor {
   }
 
  private:
-  void require_dtype(DType wanted) const;
+  void require_dtype(DType wanted) const {
+    if (!defined() || dtype_ != wanted) refuse_dtype(wanted);
+  }
+  [[noreturn]] void refuse_dtype(DType wanted) const;
   void require_writable() const;
   [[nodiscard]] index_t element_offset(std::initializer_list<index_t> indices) const;
 

@@ -92,7 +92,7 @@ LloydStep lloyd_step(const Tensor& points, const Tensor& centres, const Random& 
   return step;
 }
 
-Trace lloyd(const Tensor& points, const Tensor& start, index_t layers, const Random& random, bool keep_labels, void (*progress)(index_t)) {
+Trace lloyd(const Tensor& points, const Tensor& start, index_t layers, const Random& random, bool keep_labels, const std::function<void(index_t)>& progress) {
   check_problem(points, start.rank() == 2 ? start.shape()[0] : 0);
   if (layers < 0) throw ValueError("lloyd", cat(layers, " iterations"), "give 0 or more");
   Trace trace;

@@ -1,6 +1,7 @@
 #pragma once
 // Lloyd's algorithm and its starts: what the k-means transformer is checked against.
 
+#include <functional>
 #include <vector>
 
 #include "engine/core/random.hpp"
@@ -57,6 +58,6 @@ struct Trace {
 };
 /// `progress`, when given, is called after each iteration with its number.
 [[nodiscard]] Trace lloyd(const Tensor& points, const Tensor& start, index_t layers, const Random& random, bool keep_labels = false,
-                          void (*progress)(index_t layer) = nullptr);
+                          const std::function<void(index_t layer)>& progress = {});
 
 }  // namespace gradus::kmeans

@@ -125,7 +125,7 @@ void require_run(const Tensor& points, const Tensor& start, index_t layers, cons
 }  // namespace
 
 Trace run_transformer(const Tensor& points, const Tensor& start, index_t layers, const TransformerOptions& options, bool keep_labels,
-                      void (*progress)(index_t)) {
+                      const std::function<void(index_t)>& progress) {
   require_run(points, start, layers, options);
   const bool dot = options.construction == Construction::dot_product;
   const bool in_blocks = options.self_attention == SelfAttention::identity && options.centre_update == CentreUpdate::linear;

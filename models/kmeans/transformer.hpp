@@ -8,6 +8,7 @@
 //     C~' = C~ + A3(C~ <- X~') + A4(C~ <- C~)       3: cross, averages; 4: self, clears the old centre
 // Theorem 2.2 adds a feed-forward with the rectified quadratic that writes ||c'||^2.
 
+#include <functional>
 #include <limits>
 
 #include "engine/autograd/tape.hpp"
@@ -61,7 +62,7 @@ struct Tokens {
 /// switches use layer(). The dot-product construction works on points centred at their mean (k-means does not notice), since a
 /// dot product loses the digits that an offset takes.
 [[nodiscard]] Trace run_transformer(const Tensor& points, const Tensor& start, index_t layers, const TransformerOptions& options, bool keep_labels = false,
-                                    void (*progress)(index_t layer) = nullptr);
+                                    const std::function<void(index_t layer)>& progress = {});
 
 /// Points beyond which full self-attention is refused unless asked for: its scores need 8 N^2 bytes in f64.
 inline constexpr index_t full_attention_limit = 20000;

@@ -136,6 +136,8 @@ TEST_CASE("assign_accumulate_gives_the_promised_bits") {
         INFO("n " << n << " k " << k);
         check_equal(assign(s, T{1e-6f}), assign_by_definition(s, T{1e-6f}));
       }
+    const Points<T> many(300001, 16, 4);  // more blocks than tasks: each adds up a part of the tree
+    check_equal(assign(many, T{0}), assign_by_definition(many, T{0}));
     const Points<T> wide(2000, 33, 19);
     check_equal(assign(wide, T{0}), assign_by_definition(wide, T{0}));
   });

@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "engine/core/parallel.hpp"
 #include "engine/kernels/kernels.hpp"
+#include "tests/use_threads.hpp"
 
 namespace gradus::testing {
 
@@ -20,7 +20,7 @@ inline std::vector<kernels::Isa> instruction_sets() {
   return found;
 }
 
-/// Selects an instruction set, or a number of threads, until it leaves scope.
+/// Selects an instruction set until it leaves scope.
 class UseIsa {
  public:
   explicit UseIsa(kernels::Isa isa) : before_(kernels::active_isa()) { kernels::select_isa(isa); }
@@ -30,16 +30,6 @@ class UseIsa {
 
  private:
   kernels::Isa before_;
-};
-class UseThreads {
- public:
-  explicit UseThreads(int threads) : before_(thread_count()) { set_thread_count(threads); }
-  ~UseThreads() { set_thread_count(before_); }
-  UseThreads(const UseThreads&) = delete;
-  UseThreads& operator=(const UseThreads&) = delete;
-
- private:
-  int before_;
 };
 
 /// One step of a chain as the active instruction set does it: a b + c, rounded once, or twice on the baseline.
