@@ -94,7 +94,7 @@ class ScopeOf {
 
 Tensor TapeState::apply(const OpDef& op, std::span<const Tensor* const> inputs, const void* attributes, std::size_t bytes) {
   const auto index = static_cast<std::int32_t>(steps_.size());
-  Run run(op, inputs, attributes, step_noise(noise_, index));
+  Run run(op, inputs, attributes, noise_of(index));
   op.shape(run);
   if (op.composed()) return op.composite(run);
   if (options_.expand && op.composite) {

@@ -1,4 +1,6 @@
 // Backward: a loop from the last step to the first. No recursion, so a chain of a million steps needs no stack.
+#include <algorithm>
+
 #include "engine/autograd/core_ops.hpp"
 #include "engine/autograd/tape_state.hpp"
 #include "engine/core/parallel.hpp"
@@ -41,6 +43,8 @@ DType Vjp::input_dtype(int i) const noexcept {
   const auto& step = tape_.steps_[static_cast<std::size_t>(step_)];
   return tape_.values_[static_cast<std::size_t>(tape_.inputs_of(step)[static_cast<std::size_t>(i)])].data.dtype();
 }
+
+std::uint64_t Vjp::noise() const noexcept { return tape_.noise_of(step_); }
 
 const void* Vjp::attributes() const noexcept { return tape_.steps_[static_cast<std::size_t>(step_)].attributes; }
 
@@ -88,17 +92,16 @@ void TapeState::accumulate(Gradients& gradients, std::int32_t id, const Tensor& 
 }
 
 // An op without a rule is found before any work is done, and only if the gradient would have to pass through it.
-void TapeState::check_backward_rules(std::int32_t last) const {
+void TapeState::check_backward_rules(std::span<const Tensor> ys, std::int32_t last, std::int32_t first) const {
   bool missing = false;
-  for (std::int32_t s = 0; s <= last && !missing; ++s) {
+  for (std::int32_t s = first; s <= last && !missing; ++s) {
     const Step& step = steps_[static_cast<std::size_t>(s)];
     missing = step.needs_grad && step.op->vjp == nullptr;
   }
   if (!missing) return;
   std::vector<bool> reached(values_.size(), false);
-  for (std::int32_t o = 0; o < steps_[static_cast<std::size_t>(last)].outputs; ++o)
-    reached[static_cast<std::size_t>(steps_[static_cast<std::size_t>(last)].first_output + o)] = true;
-  for (std::int32_t s = last; s >= 0; --s) {
+  for (const Tensor& y : ys) reached[static_cast<std::size_t>(y.handle().id)] = true;
+  for (std::int32_t s = last; s >= first; --s) {
     const Step& step = steps_[static_cast<std::size_t>(s)];
     bool used = false;
     for (int o = 0; o < step.outputs; ++o) used = used || reached[static_cast<std::size_t>(step.first_output + o)];
@@ -110,11 +113,12 @@ void TapeState::check_backward_rules(std::int32_t last) const {
   }
 }
 
-void TapeState::backward_step(std::int32_t s, Gradients& gradients, bool record) {
+void TapeState::backward_step(std::int32_t s, Gradients& gradients, bool record, std::span<const ActiveHook> hooks) {
   const Step step = steps_[static_cast<std::size_t>(s)];  // a copy: recording may move steps_
   if (!step.needs_grad) return;
   Tensor& slot = gradients.by_id_[static_cast<std::size_t>(step.first_output)];
   if (!slot.defined()) return;
+  if (!hooks.empty()) run_hooks(hooks, step.first_output, slot);
   Vjp vjp(*this, s, gradients, record);
   // Under Retain::saved a gradient that has passed on is not needed again: freeing it now halves the memory of a pass.
   if (!record && options_.retain == Retain::saved) vjp.grad_ = std::move(slot);
@@ -132,27 +136,51 @@ void TapeState::backward_step(std::int32_t s, Gradients& gradients, bool record)
   if (observed) notify_backward(s, vjp.grad_, sent, now_seconds() - start);
 }
 
-Gradients TapeState::backward(const Tensor& y, const BackwardOptions& options) {
-  const std::int32_t id = id_of(y, "backward");
-  const Value& value = values_[static_cast<std::size_t>(id)];
-  if (!is_floating(y.dtype())) throw DTypeError("backward", cat("y is ", name_of(y.dtype())), "differentiate a floating-point value");
-  if (!value.needs_grad) throw GraphError("backward", cat(describe(id), " does not depend on any variable"), "use tape.variable or tape.watch");
-  Tensor seed = options.cotangent;
-  if (!seed.defined()) {
-    if (y.numel() != 1) throw ShapeError("backward", cat("y has shape ", y.shape(), ", not one number"), "reduce it, or give a cotangent of its shape");
-    seed = Tensor::ones(y.shape(), y.dtype());
-  }
+bool TapeState::needs_grad(const Tensor& y) const noexcept {
+  const TapeHandle& handle = y.handle();
+  return handle.tape == this && handle.epoch == epoch_ && values_[static_cast<std::size_t>(handle.id)].needs_grad;
+}
+
+namespace {
+
+void require_seed(const Tensor& y, const Tensor& seed) {
   if (seed.shape() != y.shape())
     throw ShapeError("backward", cat("the cotangent has shape ", seed.shape(), ", y has ", y.shape()), "give one number for each of y");
   if (seed.dtype() != y.dtype()) throw DTypeError("backward", cat("the cotangent is ", name_of(seed.dtype()), ", y is ", name_of(y.dtype())), "cast it");
-  const std::int32_t last = value.producer;
-  if (last >= 0) check_backward_rules(last);
+}
+
+}  // namespace
+
+Gradients TapeState::backward(std::span<const Tensor> ys, std::span<const Tensor> cotangents, bool record, std::int32_t first_step) {
+  if (ys.empty() || ys.size() != cotangents.size())
+    throw ValueError("backward", cat(ys.size(), " values with ", cotangents.size(), " cotangents"),
+                     "give one cotangent for each value, and at least one value");
+  std::int32_t last = -1, largest = 0;
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    const std::int32_t id = id_of(ys[i], "backward");
+    const Value& value = values_[static_cast<std::size_t>(id)];
+    if (!is_floating(ys[i].dtype())) throw DTypeError("backward", cat("y is ", name_of(ys[i].dtype())), "differentiate a floating-point value");
+    if (!value.needs_grad) throw GraphError("backward", cat(describe(id), " does not depend on any variable"), "use tape.variable or tape.watch");
+    require_seed(ys[i], cotangents[i]);
+    last = std::max(last, value.producer);
+    largest = std::max(largest, id);
+  }
+  if (last >= first_step) check_backward_rules(ys, last, first_step);
+  const PoolVector<ActiveHook> hooks = resolve_hooks();
   Gradients gradients;
   gradients.tape_ = this;
   gradients.epoch_ = epoch_;
-  gradients.by_id_.resize(static_cast<std::size_t>(id) + 1);
-  gradients.by_id_.back() = seed;
-  for (std::int32_t s = last; s >= 0; --s) backward_step(s, gradients, options.record);
+  gradients.by_id_.resize(static_cast<std::size_t>(largest) + 1);
+  for (std::size_t i = 0; i < ys.size(); ++i) {
+    Tensor& slot = gradients.by_id_[static_cast<std::size_t>(ys[i].handle().id)];
+    slot = slot.defined() ? add(slot, cotangents[i]) : cotangents[i];
+  }
+  for (std::int32_t s = last; s >= first_step; --s) backward_step(s, gradients, record, hooks);
+  for (const ActiveHook& active : hooks) {
+    const auto id = static_cast<std::size_t>(active.id);
+    if (values_[id].producer < 0 && id < gradients.by_id_.size() && gradients.by_id_[id].defined())
+      run_hooks(std::span(&active, 1), active.id, gradients.by_id_[id]);
+  }
   return gradients;
 }
 

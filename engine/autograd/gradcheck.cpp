@@ -26,16 +26,6 @@ Tensors put_on(Tape& tape, std::span<const Tensor> inputs) {
   return on_tape;
 }
 
-bool depends_on_a_variable(Tape& tape, const Tensor& y) {
-  if (!y.on_tape()) return false;
-  try {
-    (void)tape.backward(y, {.cotangent = Tensor::zeros(y.shape(), y.dtype())});
-  } catch (const GraphError&) {
-    return false;
-  }
-  return true;
-}
-
 // Fourth-order central difference of a number with respect to one element.
 double difference(const std::function<double(std::span<const Tensor>)>& f, Tensors& inputs, std::size_t input, index_t element) {
   const Tensor original = inputs[input];
@@ -84,7 +74,7 @@ Tensors first_gradients(const TensorFunction& f, std::span<const Tensor> inputs,
   const Tensors x = put_on(tape, inputs);
   const Tensor y = f(x);
   Tensors result;
-  const bool flows = depends_on_a_variable(tape, y);
+  const bool flows = tape.differentiable(y);
   const Gradients gradients = flows ? tape.backward(y, {.cotangent = cotangent}) : Gradients();
   for (const Tensor& t : x) {
     if (!is_floating(t.dtype())) result.emplace_back();
@@ -115,12 +105,12 @@ GradcheckResult gradcheck_second(const TensorFunction& f, std::span<const Tensor
   const Tensors on_tape = put_on(tape, x);
   const Tensor y = f(on_tape);
   for (const Tensor& t : x) second.push_back(is_floating(t.dtype()) ? Tensor::zeros(t.shape(), t.dtype()) : Tensor());
-  if (depends_on_a_variable(tape, y)) {
+  if (tape.differentiable(y)) {
     const Gradients first = tape.backward(y, {.record = true, .cotangent = cotangent});
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (!is_floating(x[i].dtype())) continue;
       const Tensor gradient = first.of(on_tape[i]);
-      if (!depends_on_a_variable(tape, gradient)) continue;
+      if (!tape.differentiable(gradient)) continue;
       const Gradients again = tape.backward(gradient, {.cotangent = directions[i]});
       for (std::size_t j = 0; j < x.size(); ++j)
         if (is_floating(x[j].dtype())) {

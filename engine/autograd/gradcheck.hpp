@@ -1,14 +1,11 @@
 #pragma once
 // Derivatives checked against finite differences, in f64, with a random cotangent (all ones would cancel in normalisations).
 
-#include <functional>
 #include <string>
 
 #include "engine/autograd/tape.hpp"
 
 namespace gradus {
-
-using TensorFunction = std::function<Tensor(std::span<const Tensor>)>;
 
 struct GradcheckOptions {
   double tolerance = 1e-6;  ///< on |analytic - numeric| / max(1, |numeric|)

@@ -32,7 +32,7 @@ void TapeState::replay_step(std::int32_t index) {
   PoolVector<const Tensor*> inputs;
   inputs.reserve(step.inputs);
   for (const std::int32_t id : inputs_of(step)) inputs.push_back(&values_[static_cast<std::size_t>(id)].data);
-  Run run(*step.op, inputs, step.attributes, step_noise(noise_, index));
+  Run run(*step.op, inputs, step.attributes, noise_of(index));
   step.op->shape(run);
   run.allocate_outputs();
   const bool observed = !observers_.empty();

@@ -32,7 +32,20 @@ void Tape::name(const Tensor& value, std::string_view name) {
   state_->values_[static_cast<std::size_t>(state_->id_of(value, "tape.name"))].name = state_->intern(0, name);
 }
 
-Gradients Tape::backward(const Tensor& y, const BackwardOptions& options) { return state_->backward(y, options); }
+Gradients Tape::backward(const Tensor& y, const BackwardOptions& options) {
+  Tensor seed = options.cotangent;
+  if (!seed.defined()) {
+    (void)state_->id_of(y, "backward");  // its errors come first
+    if (is_floating(y.dtype()) && y.numel() != 1)
+      throw ShapeError("backward", cat("y has shape ", y.shape(), ", not one number"), "reduce it, or give a cotangent of its shape");
+    seed = Tensor::ones(y.shape(), y.dtype());
+  }
+  return state_->backward(std::span(&y, 1), std::span(&seed, 1), options.record);
+}
+Gradients Tape::backward(std::span<const Tensor> ys, std::span<const Tensor> cotangents, bool record) { return state_->backward(ys, cotangents, record); }
+bool Tape::differentiable(const Tensor& y) const { return state_->needs_grad(y); }
+void Tape::hook(std::string_view name, GradientHook hook) { state_->hook(name, std::move(hook)); }
+void Tape::unhook(std::string_view name) { state_->unhook(name); }
 void Tape::clear() { state_->clear(); }
 
 TapeGuard Tape::scope(std::string_view name) {

@@ -1,6 +1,7 @@
 #pragma once
 // The tape: values and steps in execution order, recorded as flat data. Backward is a loop over it; a replay runs it again.
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,10 @@
 namespace gradus {
 
 class Tape;
+
+using TensorFunction = std::function<Tensor(std::span<const Tensor>)>;
+/// Sees the gradient of a named value and may return another of the same shape and dtype; an undefined tensor leaves it as it is.
+using GradientHook = std::function<Tensor(const Tensor& gradient)>;
 
 /// What a tape keeps of intermediate values.
 enum class Retain : std::uint8_t {
@@ -105,6 +110,17 @@ class Tape {
   /// Gradients of y (one number, or any shape with a cotangent) with respect to everything before it. May be called
   /// repeatedly; each call gives the same gradients.
   [[nodiscard]] Gradients backward(const Tensor& y, const BackwardOptions& options = {});
+  /// The same for several values at once, in one pass: gradients of sum_i <cotangent_i, y_i>.
+  [[nodiscard]] Gradients backward(std::span<const Tensor> ys, std::span<const Tensor> cotangents, bool record = false);
+  /// True when y is on this tape and depends on a variable, so that backward(y) has something to do.
+  [[nodiscard]] bool differentiable(const Tensor& y) const;
+
+  /// From now on `hook` sees, in every backward pass, the whole gradient of the value of that name, or of the last value made in
+  /// the scope of that name, before it passes on. Hooks of one name run in order and outlive clear(). A name that a backward
+  /// pass does not find is a GraphError that lists near ones.
+  void hook(std::string_view name, GradientHook hook);
+  /// Removes the hooks of a name; a name without any is a GraphError.
+  void unhook(std::string_view name);
 
   /// Forgets all values and steps, keeping memory. Older handles become errors. Random ops draw anew afterwards.
   void clear();
@@ -149,6 +165,8 @@ class Vjp {
   [[nodiscard]] Shape input_shape(int i) const noexcept;
   [[nodiscard]] DType input_dtype(int i) const noexcept;
   [[nodiscard]] const Tensor& grad() const noexcept { return grad_; }
+  /// What Run::noise() was in the forward pass.
+  [[nodiscard]] std::uint64_t noise() const noexcept;
   template <class Attributes>
   [[nodiscard]] const Attributes& attr() const noexcept {
     return *static_cast<const Attributes*>(attributes());

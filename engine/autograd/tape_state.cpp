@@ -56,6 +56,7 @@ void TapeState::retire() noexcept {
   interned_.clear();
   texts_.assign(1, "");
   observers_.clear();
+  hooks_.clear();
   noise_ = 0;
   paused_ = 0;
   const std::lock_guard lock(retired().mutex);
@@ -67,6 +68,7 @@ void TapeState::clear() {
   steps_.clear();
   input_ids_.clear();
   attributes_.clear();
+  checkpoints_.clear();
   scope_ = 0;
   ++epoch_;
   ++noise_;

@@ -4,6 +4,7 @@
 // States are never freed but handed to the next tape with a new epoch: a tensor may outlive its tape, and its handle must
 // then be recognisably stale, not dangling.
 
+#include <deque>
 #include <map>
 #include <string>
 
@@ -13,6 +14,9 @@ namespace gradus {
 
 template <class T>
 using PoolVector = std::vector<T, PoolAllocator<T>>;
+
+/// The number of a pass and the step, mixed: what Run::noise() returns.
+[[nodiscard]] std::uint64_t step_noise(std::uint64_t counter, std::int32_t step) noexcept;
 
 /// Attribute bytes of steps. Blocks never move: a vjp holds references while what it records adds steps.
 class AttributeArena {
@@ -28,9 +32,16 @@ class AttributeArena {
   std::size_t block_ = 0, used_ = 0;  // where the next copy goes
 };
 
+/// The function of a checkpoint and, between its running and its recording, what it gave.
+struct Checkpoint {
+  TensorFunction f;
+  Tensor ready;
+};
+
 class TapeState {
  public:
   struct Value {
+    Value() noexcept {}          // see Tensor()
     Tensor data;                 // without storage when not retained; always has shape and dtype
     std::uint32_t version = 0;   // of the storage when it was saved
     std::int32_t producer = -1;  // step, or -1 for a leaf
@@ -69,8 +80,19 @@ class TapeState {
   [[nodiscard]] std::span<const std::int32_t> inputs_of(const Step& step) const noexcept { return {input_ids_.data() + step.first_input, step.inputs}; }
 
   // backward.cpp
-  [[nodiscard]] Gradients backward(const Tensor& y, const BackwardOptions& options);
+  [[nodiscard]] Gradients backward(std::span<const Tensor> ys, std::span<const Tensor> cotangents, bool record, std::int32_t first_step = 0);
   void accumulate(Gradients& gradients, std::int32_t id, const Tensor& gradient, bool record);
+
+  [[nodiscard]] bool needs_grad(const Tensor& y) const noexcept;
+
+  // hooks.cpp
+  void hook(std::string_view name, GradientHook hook);
+  void unhook(std::string_view name);
+
+  // checkpoint.cpp
+  static void checkpoint_vjp(Vjp& b, const TensorFunction& f);
+  /// What Run::noise() is for a step.
+  [[nodiscard]] std::uint64_t noise_of(std::int32_t step) const noexcept { return step_noise(noise_, step - noise_base_); }
 
   // replay.cpp
   void set(std::int32_t id, const Tensor& value);
@@ -83,6 +105,7 @@ class TapeState {
   TapeOptions options_;
   std::uint32_t epoch_ = 1;
   std::uint64_t noise_ = 0;
+  std::int32_t noise_base_ = 0;  // step that counts as the first
   int paused_ = 0;
   std::uint32_t scope_ = 0;
   PoolVector<Value> values_;
@@ -90,12 +113,21 @@ class TapeState {
   PoolVector<std::int32_t> input_ids_;
   AttributeArena attributes_;
   std::vector<Observer*> observers_;
+  std::deque<Checkpoint> checkpoints_;  // a deque: steps point at its elements
 
  private:
   void record(Run& run, std::size_t attribute_bytes);
   std::int32_t record_input(const Tensor& tensor, bool saved, std::int32_t step);
-  void check_backward_rules(std::int32_t last) const;
-  void backward_step(std::int32_t step, Gradients& gradients, bool record);
+  // A hook and the value it was resolved to for one backward pass.
+  struct ActiveHook {
+    std::int32_t id;
+    const GradientHook* hook;
+  };
+  void check_backward_rules(std::span<const Tensor> ys, std::int32_t last, std::int32_t first) const;
+  void backward_step(std::int32_t step, Gradients& gradients, bool record, std::span<const ActiveHook> hooks);
+  [[nodiscard]] PoolVector<ActiveHook> resolve_hooks() const;
+  [[nodiscard]] std::int32_t value_called(std::string_view name) const noexcept;
+  static void run_hooks(std::span<const ActiveHook> hooks, std::int32_t id, Tensor& gradient);
   void replay_step(std::int32_t step);
   void require_replayable(std::int32_t from) const;
 
@@ -110,11 +142,10 @@ class TapeState {
   };
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t, PartLess> interned_;
   std::vector<std::string> texts_{""};
+  std::vector<std::pair<std::string, GradientHook>> hooks_;
 };
 
 /// Seconds on a steady clock; read only when somebody observes.
 [[nodiscard]] double now_seconds() noexcept;
-/// The number of a pass and the step, mixed: what Run::noise() returns.
-[[nodiscard]] std::uint64_t step_noise(std::uint64_t counter, std::int32_t step) noexcept;
 
 }  // namespace gradus
