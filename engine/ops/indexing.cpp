@@ -197,7 +197,6 @@ const OpDef embedding_op = {
           shape.push_back(r.in(0).shape()[1]);
           return reshape(index_select(r.in(0), 0, reshape(r.in(1), {-1})), shape);
         },
-    .hides_nan = true,
     .cases =
         [] {
           const auto call = [](Inputs x) { return embedding(x[0], x[1]); };

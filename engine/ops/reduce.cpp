@@ -121,35 +121,44 @@ const OpDef logsumexp_op = {
           return all;
         }};
 
-const OpDef prod_op = {.name = "prod",
-                       .family = "reduce",
-                       .formula = R"(y = \prod_i x_i)",
-                       .shapes = "(..., N, ...) -> (..., 1, ...) or (...)",
-                       .law = "of nothing: 1; the gradient never divides, so that it is right with any number of zeros",
-                       .shape = declare_reduced,
-                       .forward = run_reduce<kernels::Reduction::prod>,
-                       .vjp =
-                           [](Vjp& b) {
-                             // dy/dx_i is the product of all before i times that of all after i.
-                             const Tensor x = b.input(0);
-                             const index_t n = x.shape().back();
-                             if (n == 0) return;
-                             Shape column = x.shape();
-                             column[column.rank() - 1] = 1;
-                             const Tensor one = Tensor::ones(column, x.dtype());
-                             const std::array<Tensor, 2> left{one, slice(x, -1, {0, n - 1})}, right{slice(x, -1, {1}), one};
-                             b.to(0, unsqueeze(b.grad(), -1) * (cumprod(concat(left, -1)) * cumprod(concat(right, -1), {.reverse = true})));
-                           },
-                       .saves = save::input(0),
-                       .cases =
-                           [] {
-                             auto all = reduce_cases<prod>();
-                             all.push_back({"one zero, two zeros", {value_input({3, 4}, {2, 0, 3, -1, 0, 1.5, 0, 2, 0, 0, 0, 4})}, [](Inputs x) {
-                                              return prod(x[0], {.axes = {1}});
-                                            }});
-                             all.push_back({"of nothing", {normal_input({4, 0})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }});
-                             return all;
-                           }};
+const OpDef prod_op = {
+    .name = "prod",
+    .family = "reduce",
+    .formula = R"(y = \prod_i x_i)",
+    .shapes = "(..., N, ...) -> (..., 1, ...) or (...)",
+    .law = "of nothing: 1; the gradient never divides, so that it is right with any number of zeros",
+    .shape = declare_reduced,
+    .forward = run_reduce<kernels::Reduction::prod>,
+    .vjp =
+        [](Vjp& b) {
+          // dy/dx_i is the product of all before i times that of all after i.
+          const Tensor x = b.input(0);
+          const index_t n = x.shape().back();
+          if (n == 0) return;
+          Shape column = x.shape();
+          column[column.rank() - 1] = 1;
+          const Tensor one = Tensor::ones(column, x.dtype());
+          const std::array<Tensor, 2> left{one, slice(x, -1, {0, n - 1})}, right{slice(x, -1, {1}), one};
+          b.to(0, unsqueeze(b.grad(), -1) * (cumprod(concat(left, -1)) * cumprod(concat(right, -1), {.reverse = true})));
+        },
+    .saves = save::input(0),
+    .cases =
+        [] {
+          // Factors near 1, so that a product of many is neither huge nor lost.
+          const auto in = [](const Shape& shape) { return uniform_input(shape, 0.6, 1.5); };
+          return std::vector<OpCase>{
+              {"all", {in({3, 4})}, [](Inputs x) { return prod(x[0]); }},
+              {"last axis", {in({2, 67})}, [](Inputs x) { return prod(x[0], {.axes = {-1}}); }},
+              {"first axis, kept", {in({5, 6})}, [](Inputs x) { return prod(x[0], {.axes = {0}, .keep = true}); }},
+              {"two apart",
+               {in({2, 3, 4})},
+               [](Inputs x) {
+                 return prod(x[0], {.axes = {0, -1}});
+               }},
+              {"one zero, two zeros", {value_input({3, 4}, {2, 0, 3, -1, 0, 1.5, 0, 2, 0, 0, 0, 4})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }},
+              {"of nothing", {normal_input({4, 0})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }},
+              {"empty result", {normal_input({0, 4})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }}};
+        }};
 
 struct ArgAttributes {
   int axis;
