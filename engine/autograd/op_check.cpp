@@ -8,6 +8,7 @@
 #include "engine/core/parallel.hpp"
 #include "engine/core/random.hpp"
 #include "engine/kernels/kernels.hpp"
+#include "engine/tensor/compute.hpp"
 #include "engine/tensor/view.hpp"
 
 namespace gradus {
@@ -262,6 +263,7 @@ std::string oracle_problem(const OpCase& op_case, const Tensors& inputs) {
 CheckResult dtype_check(const OpDef& op, const std::vector<OpCase>& cases) {
   CheckResult result{op.name, "dtypes", true, 0, ""};
   const std::string declared = cat(' ', op.dtypes, ' ');
+  const bool of_numbers = declared.find(" f32 ") != std::string::npos || declared.find(" f64 ") != std::string::npos;
   for (const OpCase& op_case : cases) {
     if (op_case.at_kink) continue;
     ++result.cases;
@@ -269,7 +271,15 @@ CheckResult dtype_check(const OpDef& op, const std::vector<OpCase>& cases) {
       const bool wanted = declared.find(cat(' ', name_of(dtype), ' ')) != std::string::npos;
       std::string problem;
       try {
-        (void)op_case.call(make_inputs(op_case, dtype, seed));
+        Tensors inputs = make_inputs(op_case, dtype, seed);
+        // An op of indices or masks alone: it is they that take the dtype.
+        if (!of_numbers)
+          for (Tensor& x : inputs) {
+            Tensor converted = Tensor::empty(x.shape(), dtype);
+            compute::cast(x, converted);
+            x = converted;
+          }
+        (void)op_case.call(inputs);
         if (!wanted) problem = "is not declared but runs";
       } catch (const DTypeError& error) {
         if (wanted) problem = cat("is declared but refused: ", error.what());

@@ -54,6 +54,12 @@ namespace gradus {
 [[nodiscard]] Tensor greater(const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor greater_equal(const Tensor& a, const Tensor& b);
 
+/// Of bool tensors; the gradient is zero.
+[[nodiscard]] Tensor logical_and(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor logical_or(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor logical_xor(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor logical_not(const Tensor& x);
+
 /// condition ? a : b, element by element. The gradient is selected too: nothing of the branch not taken gets through.
 [[nodiscard]] Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// Conversion to another dtype; between f32 and f64 the gradient is converted back.
@@ -76,10 +82,25 @@ namespace gradus {
 [[nodiscard]] inline Tensor operator*(double a, const Tensor& b) { return mul(scalar_like(b, a), b); }
 [[nodiscard]] inline Tensor operator/(double a, const Tensor& b) { return div(scalar_like(b, a), b); }
 [[nodiscard]] inline Tensor pow(const Tensor& a, double b) { return pow(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor pow(double a, const Tensor& b) { return pow(scalar_like(b, a), b); }
 [[nodiscard]] inline Tensor where(const Tensor& condition, const Tensor& a, double b) { return where(condition, a, scalar_like(a, b)); }
 [[nodiscard]] inline Tensor where(const Tensor& condition, double a, const Tensor& b) { return where(condition, scalar_like(b, a), b); }
-[[nodiscard]] inline Tensor greater(const Tensor& a, double b) { return greater(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor minimum(const Tensor& a, double b) { return minimum(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor minimum(double a, const Tensor& b) { return minimum(scalar_like(b, a), b); }
+[[nodiscard]] inline Tensor maximum(const Tensor& a, double b) { return maximum(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor maximum(double a, const Tensor& b) { return maximum(scalar_like(b, a), b); }
 [[nodiscard]] inline Tensor equal_to(const Tensor& a, double b) { return equal_to(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor equal_to(double a, const Tensor& b) { return equal_to(scalar_like(b, a), b); }
+[[nodiscard]] inline Tensor not_equal(const Tensor& a, double b) { return not_equal(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor not_equal(double a, const Tensor& b) { return not_equal(scalar_like(b, a), b); }
+[[nodiscard]] inline Tensor less(const Tensor& a, double b) { return less(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor less(double a, const Tensor& b) { return less(scalar_like(b, a), b); }
+[[nodiscard]] inline Tensor less_equal(const Tensor& a, double b) { return less_equal(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor less_equal(double a, const Tensor& b) { return less_equal(scalar_like(b, a), b); }
+[[nodiscard]] inline Tensor greater(const Tensor& a, double b) { return greater(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor greater(double a, const Tensor& b) { return greater(scalar_like(b, a), b); }
+[[nodiscard]] inline Tensor greater_equal(const Tensor& a, double b) { return greater_equal(a, scalar_like(a, b)); }
+[[nodiscard]] inline Tensor greater_equal(double a, const Tensor& b) { return greater_equal(scalar_like(b, a), b); }
 
 [[nodiscard]] std::span<const OpDef* const> unary_ops();
 [[nodiscard]] std::span<const OpDef* const> binary_ops();

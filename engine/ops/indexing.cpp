@@ -174,8 +174,73 @@ const OpDef index_select_op = {
           return std::vector<OpCase>{
               {"rows, repeated", {normal_input({4, 3}), integer_values({5}, {1, 1, 3, 0, 1})}, [](Inputs x) { return index_select(x[0], 0, x[1]); }},
               {"columns", {normal_input({2, 5}), integer_input({3}, 5)}, [](Inputs x) { return index_select(x[0], 1, x[1]); }},
-              {"embedding", {normal_input({6, 4}), integer_input({2, 3}, 6)}, [](Inputs x) { return embedding(x[0], x[1]); }},
+              {"middle", {normal_input({2, 4, 3}), integer_input({5}, 4)}, [](Inputs x) { return index_select(x[0], -2, x[1]); }},
               {"empty", {normal_input({3, 2}), integer_input({0}, 3)}, [](Inputs x) { return index_select(x[0], 0, x[1]); }}};
+        },
+};
+
+const OpDef embedding_op = {
+    .name = "embedding",
+    .family = "indexing",
+    .formula = R"(y_{i \dots j} = x_{\mathrm{index}_{i \dots}\, j})",
+    .shapes = "(V, D), index (...) -> (..., D)",
+    .dtypes = "f32 f64 i64 bool",
+    .law = "an index out of range or negative is an error that names it; repeated ones accumulate their gradients",
+    .shape =
+        [](Run& r) {
+          if (r.in(0).rank() != 2) throw ShapeError("embedding", cat("the table has shape ", r.in(0).shape()), "give (V, D)");
+          define::require_dtype(r, 1, DType::i64);
+        },
+    .composite =
+        [](Run& r) {
+          Shape shape = r.in(1).shape();
+          shape.push_back(r.in(0).shape()[1]);
+          return reshape(index_select(r.in(0), 0, reshape(r.in(1), {-1})), shape);
+        },
+    .cases =
+        [] {
+          const auto call = [](Inputs x) { return embedding(x[0], x[1]); };
+          return std::vector<OpCase>{{"2 x 3, repeated", {normal_input({6, 4}), integer_values({2, 3}, {1, 1, 5, 0, 1, 5})}, call},
+                                     {"vector", {normal_input({3, 2}), integer_input({7}, 3)}, call},
+                                     {"one index", {normal_input({3, 2}), integer_input({}, 3)}, call},
+                                     {"empty", {normal_input({3, 2}), integer_input({0, 4}, 3)}, call}};
+        },
+};
+
+struct OneHotAttributes {
+  index_t classes;
+  DType dtype;
+};
+
+const OpDef one_hot_op = {
+    .name = "one_hot",
+    .family = "indexing",
+    .formula = R"(y_{\dots k} = [\mathrm{index}_{\dots} = k])",
+    .shapes = "index (...) -> (..., K)",
+    .dtypes = "i64",
+    .law = "an index out of range or negative is an error that names it",
+    .gradient = GradientKind::zero,
+    .gradient_note = "an index has no derivative",
+    .shape =
+        [](Run& r) {
+          define::require_dtype(r, 0, DType::i64);
+          const index_t classes = r.attr<OneHotAttributes>().classes;
+          if (classes < 0) throw ValueError("one_hot", cat(classes, " classes"), "give 0 or more");
+        },
+    .composite =
+        [](Run& r) {
+          const auto& a = r.attr<OneHotAttributes>();
+          const Tensor places = unsqueeze(r.in(0), -1);
+          Shape shape = r.in(0).shape();
+          shape.push_back(a.classes);
+          return scatter_add(zeros(shape, a.dtype), -1, places, Tensor::ones(places.shape(), a.dtype));
+        },
+    .cases =
+        [] {
+          return std::vector<OpCase>{{"vector", {integer_input({7}, 4)}, [](Inputs x) { return one_hot(x[0], 4); }},
+                                     {"2 x 3, f64", {integer_input({2, 3}, 5)}, [](Inputs x) { return one_hot(x[0], 6, DType::f64); }},
+                                     {"bool", {integer_input({4}, 2)}, [](Inputs x) { return one_hot(x[0], 2, DType::boolean); }},
+                                     {"empty", {integer_input({0}, 2)}, [](Inputs x) { return one_hot(x[0], 2); }}};
         },
 };
 
@@ -187,23 +252,11 @@ Tensor scatter_add(const Tensor& base, index_t axis, const Tensor& index, const 
 }
 Tensor index_select(const Tensor& x, index_t axis, const Tensor& index) { return apply(index_select_op, {&x, &index}, axis); }
 
-Tensor embedding(const Tensor& table, const Tensor& index) {
-  if (table.rank() != 2) throw ShapeError("embedding", cat("the table has shape ", table.shape()), "give (V, D)");
-  Shape shape = index.shape();
-  shape.push_back(table.shape()[1]);
-  return reshape(index_select(table, 0, view::reshape(index.detached(), {-1})), shape);
-}
-
-Tensor one_hot(const Tensor& index, index_t classes, DType dtype) {
-  if (classes < 0) throw ValueError("one_hot", cat(classes, " classes"), "give 0 or more");
-  const Tensor places = unsqueeze(index, -1);
-  Shape shape = index.shape();
-  shape.push_back(classes);
-  return scatter_add(zeros(shape, dtype), -1, places, Tensor::ones(places.shape(), dtype));
-}
+Tensor embedding(const Tensor& table, const Tensor& index) { return apply(embedding_op, {&table, &index}); }
+Tensor one_hot(const Tensor& index, index_t classes, DType dtype) { return apply(one_hot_op, {&index}, OneHotAttributes{classes, dtype}); }
 
 std::span<const OpDef* const> indexing_ops() {
-  static const OpDef* const all[] = {&gather_op, &scatter_add_op, &index_select_op};
+  static const OpDef* const all[] = {&gather_op, &scatter_add_op, &index_select_op, &embedding_op, &one_hot_op};
   return all;
 }
 

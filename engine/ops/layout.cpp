@@ -1,5 +1,7 @@
-// Views and joins.
+// Views.
 #include "engine/ops/layout.hpp"
+
+#include <algorithm>
 
 #include "engine/ops/define.hpp"
 
@@ -65,7 +67,11 @@ const OpDef permute_op = view_op<[](const Tensor& x, const Run& r) { return view
                                   [](Inputs x) {
                                     return permute(x[0], {2, 0, 1});
                                   }},
-                                 {"transpose", {normal_input({3, 5})}, [](Inputs x) { return transpose(x[0]); }},
+                                 {"transpose",
+                                  {normal_input({3, 5})},
+                                  [](Inputs x) {
+                                    return permute(x[0], {-1, 0});
+                                  }},
                                  {"empty", {normal_input({2, 0})}, [](Inputs x) {
                                     return permute(x[0], {1, 0});
                                   }}};
@@ -98,7 +104,6 @@ const OpDef expand_op = view_op<[](const Tensor& x, const Run& r) { return view:
 struct SliceAttributes {
   index_t axis;
   Slice slice;
-  index_t size;  // of the full axis; embed_slice only
 };
 
 const OpDef slice_op = view_op<[](const Tensor& x, const Run& r) { return view::slice(x, r.attr<SliceAttributes>().axis, r.attr<SliceAttributes>().slice); }>(
@@ -129,8 +134,6 @@ const OpDef slice_op = view_op<[](const Tensor& x, const Run& r) { return view::
                                   [](Inputs x) {
                                     return slice(x[0], 0, {Slice::none, Slice::none, -3});
                                   }},
-                                 {"flip", {normal_input({2, 5})}, [](Inputs x) { return flip(x[0], -1); }},
-                                 {"select", {normal_input({3, 4})}, [](Inputs x) { return select(x[0], 0, -2); }},
                                  {"nothing left",
                                   {normal_input({4})},
                                   [](Inputs x) {
@@ -141,157 +144,118 @@ const OpDef slice_op = view_op<[](const Tensor& x, const Run& r) { return view::
                                   }}};
     });
 
-const OpDef embed_slice_op = {
-    .name = "embed_slice",
-    .family = "layout",
-    .formula = R"(y_{s + i t} = x_i, \text{ else } 0)",
-    .shapes = "(..., n, ...) -> (..., N, ...)",
-    .dtypes = "f32 f64 i64 bool",
-    .shape =
-        [](Run& r) {
-          const auto& a = r.attr<SliceAttributes>();
-          const int axis = normalize_axis(a.axis, r.in(0).rank(), "embed_slice");
-          Shape shape = r.in(0).shape();
-          shape[axis] = a.size;
-          if (a.size < 0 || view::resolve_slice(a.slice, a.size).count != r.in(0).shape()[axis])
-            throw ShapeError("embed_slice", cat("the slice of an axis of ", a.size, " does not hold ", r.in(0).shape()[axis], " elements"),
-                             "give the slice they came from");
-          r.declare(shape, r.in(0).dtype());
-        },
-    .forward =
-        [](Run& r) {
-          const auto& a = r.attr<SliceAttributes>();
-          copy_into(r.out(), Tensor::scalar(0, r.out().dtype()));
-          Tensor place = view::slice(r.out(), a.axis, a.slice);
-          copy_into(place, r.in(0));
-        },
-    .vjp = [](Vjp& b) { b.to(0, slice(b.grad(), b.attr<SliceAttributes>().axis, b.attr<SliceAttributes>().slice)); },
-    .cases =
-        [] {
-          return std::vector<OpCase>{{"step 2",
-                                      {normal_input({3, 2})},
-                                      [](Inputs x) {
-                                        return embed_slice(x[0], 0, {1, Slice::none, 2}, 7);
-                                      }},
-                                     {"pad", {normal_input({2, 3})}, [](Inputs x) { return pad(x[0], 1, 2, 1); }},
-                                     {"empty", {normal_input({0})}, [](Inputs x) {
-                                        return embed_slice(x[0], 0, {0, 0}, 3);
-                                      }}};
-        },
+const OpDef squeeze_op = view_op<[](const Tensor& x, const Run& r) { return view::squeeze(x, r.attr<index_t>()); }>(
+    "squeeze", R"(y = \mathrm{reshape}(x))", "(..., 1, ...) -> (..., ...)", "another size than 1 is an error",
+    [](Vjp& b) { b.to(0, unsqueeze(b.grad(), normalize_axis(b.attr<index_t>(), b.input_shape(0).rank(), "squeeze"))); },
+    [] {
+      return std::vector<OpCase>{{"first", {normal_input({1, 4})}, [](Inputs x) { return squeeze(x[0], 0); }},
+                                 {"last", {normal_input({3, 1})}, [](Inputs x) { return squeeze(x[0], -1); }},
+                                 {"to a scalar", {normal_input({1})}, [](Inputs x) { return squeeze(x[0], 0); }},
+                                 {"empty", {normal_input({0, 1})}, [](Inputs x) { return squeeze(x[0], 1); }}};
+    });
+
+const OpDef unsqueeze_op = view_op<[](const Tensor& x, const Run& r) { return view::unsqueeze(x, r.attr<index_t>()); }>(
+    "unsqueeze", R"(y = \mathrm{reshape}(x))", "(..., ...) -> (..., 1, ...)", "",
+    [](Vjp& b) { b.to(0, squeeze(b.grad(), normalize_axis(b.attr<index_t>(), b.input_shape(0).rank() + 1, "unsqueeze"))); },
+    [] {
+      return std::vector<OpCase>{{"first", {normal_input({4})}, [](Inputs x) { return unsqueeze(x[0], 0); }},
+                                 {"last", {normal_input({2, 3})}, [](Inputs x) { return unsqueeze(x[0], -1); }},
+                                 {"scalar", {normal_input({})}, [](Inputs x) { return unsqueeze(x[0], 0); }},
+                                 {"empty", {normal_input({0, 2})}, [](Inputs x) { return unsqueeze(x[0], 1); }}};
+    });
+
+struct AxisPair {
+  index_t a, b;
 };
 
-const OpDef concat_op = {
-    .name = "concat",
-    .family = "layout",
-    .formula = R"(y = [x_1, x_2, \dots])",
-    .shapes = "(..., N1, ...), (..., N2, ...), ... -> (..., N1 + N2 + ..., ...)",
-    .dtypes = "f32 f64 i64 bool",
-    .law = "parts of size 0 along the axis are allowed",
-    .shape =
-        [](Run& r) {
-          if (r.inputs() == 0) throw ValueError("concat", "no parts", "give at least one tensor");
-          Shape shape = r.in(0).shape();
-          const int axis = normalize_axis(r.attr<index_t>(), shape.rank(), "concat");
-          for (int i = 1; i < r.inputs(); ++i) {
-            define::require_same_dtype(r, 0, i);
-            Shape part = r.in(i).shape();
-            if (part.rank() != shape.rank())
-              throw ShapeError("concat", cat("part ", i, " has shape ", part, ", part 0 ", r.in(0).shape()), "all ranks must agree");
-            shape[axis] += part[axis];
-            part[axis] = r.in(0).shape()[axis];
-            if (part != r.in(0).shape())
-              throw ShapeError("concat", cat("part ", i, " has shape ", r.in(i).shape(), ", part 0 ", r.in(0).shape()), "sizes must agree off the axis");
-          }
-          r.declare(shape, r.in(0).dtype());
-        },
-    .forward =
-        [](Run& r) {
-          index_t at = 0;
-          for (int i = 0; i < r.inputs(); ++i) {
-            const index_t size = r.in(i).size(r.attr<index_t>());
-            Tensor place = view::slice(r.out(), r.attr<index_t>(), {at, at + size});
-            copy_into(place, r.in(i));
-            at += size;
-          }
-        },
-    .vjp =
-        [](Vjp& b) {
-          index_t at = 0;
-          for (int i = 0; i < b.inputs(); ++i) {
-            const index_t size = b.input_shape(i)[normalize_axis(b.attr<index_t>(), b.input_shape(i).rank(), "concat")];
-            if (b.needs(i)) b.to(i, slice(b.grad(), b.attr<index_t>(), {at, at + size}));
-            at += size;
-          }
-        },
-    .cases =
-        [] {
-          return std::vector<OpCase>{{"rows", {normal_input({2, 3}), normal_input({1, 3}), normal_input({4, 3})}, [](Inputs x) { return concat(x); }},
-                                     {"columns", {normal_input({2, 3}), normal_input({2, 1})}, [](Inputs x) { return concat(x, -1); }},
-                                     {"stack", {normal_input({2, 3}), normal_input({2, 3})}, [](Inputs x) { return stack(x, 1); }},
-                                     {"empty", {normal_input({0, 3}), normal_input({2, 3})}, [](Inputs x) { return concat(x); }}};
-        },
+const OpDef transpose_op = view_op<[](const Tensor& x, const Run& r) { return view::transpose(x, r.attr<AxisPair>().a, r.attr<AxisPair>().b); }>(
+    "transpose", R"(y_{\dots j \dots i \dots} = x_{\dots i \dots j \dots})", "(..., A, ..., B, ...) -> (..., B, ..., A, ...)", "",
+    [](Vjp& b) { b.to(0, transpose(b.grad(), b.attr<AxisPair>().a, b.attr<AxisPair>().b)); },
+    [] {
+      return std::vector<OpCase>{{"last two", {normal_input({2, 3, 5})}, [](Inputs x) { return transpose(x[0]); }},
+                                 {"first and last", {normal_input({2, 3, 4})}, [](Inputs x) { return transpose(x[0], 0, -1); }},
+                                 {"an axis with itself", {normal_input({3})}, [](Inputs x) { return transpose(x[0], 0, 0); }},
+                                 {"empty", {normal_input({0, 2})}, [](Inputs x) { return transpose(x[0]); }}};
+    });
+
+struct SelectAttributes {
+  index_t axis, index;
 };
+
+const OpDef select_op =
+    view_op<[](const Tensor& x, const Run& r) { return view::select(x, r.attr<SelectAttributes>().axis, r.attr<SelectAttributes>().index); }>(
+        "select", R"(y = x_{\dots i \dots})", "(..., N, ...) -> (..., ...)", "a negative index counts from the end; outside the axis it is an error",
+        [](Vjp& b) {
+          const auto& a = b.attr<SelectAttributes>();
+          const int axis = normalize_axis(a.axis, b.input_shape(0).rank(), "select");
+          const index_t size = b.input_shape(0)[axis], i = a.index < 0 ? a.index + size : a.index;
+          b.to(0, embed_slice(unsqueeze(b.grad(), axis), axis, {i, i + 1}, size));
+        },
+        [] {
+          return std::vector<OpCase>{{"row, from the end", {normal_input({3, 4})}, [](Inputs x) { return select(x[0], 0, -2); }},
+                                     {"column", {normal_input({3, 4})}, [](Inputs x) { return select(x[0], -1, 3); }},
+                                     {"of a vector", {normal_input({5})}, [](Inputs x) { return select(x[0], 0, 1); }},
+                                     {"empty", {normal_input({2, 0})}, [](Inputs x) { return select(x[0], 0, 1); }}};
+        });
+
+const OpDef flip_op = view_op<[](const Tensor& x, const Run& r) {
+  return view::slice(x, r.attr<index_t>(), {Slice::none, Slice::none, -1});
+}>(
+    "flip", R"(y_i = x_{N - 1 - i})", "(..., N, ...) -> (..., N, ...)", "", [](Vjp& b) { b.to(0, flip(b.grad(), b.attr<index_t>())); },
+    [] {
+      return std::vector<OpCase>{{"last", {normal_input({2, 5})}, [](Inputs x) { return flip(x[0], -1); }},
+                                 {"first", {normal_input({4, 3})}, [](Inputs x) { return flip(x[0], 0); }},
+                                 {"middle", {normal_input({2, 3, 2})}, [](Inputs x) { return flip(x[0], 1); }},
+                                 {"empty", {normal_input({0, 2})}, [](Inputs x) { return flip(x[0], 0); }}};
+    });
+
+Tensor diagonal_view(const Tensor& x, index_t offset) {
+  if (x.rank() < 2) throw ShapeError("diagonal", cat("x has shape ", x.shape()), "give a matrix, or a stack of them");
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  const int row = x.rank() - 2, column = x.rank() - 1;
+  const index_t right = std::clamp(offset, -shape[row], shape[column]), down = right < 0 ? -right : 0;
+  const index_t count = std::min(shape[row] - down, shape[column] - (down > 0 ? 0 : right));
+  const index_t start = down > 0 ? down * strides[row] : right * strides[column];
+  shape.erase(column);
+  shape[row] = count;
+  const index_t step = strides[row] + strides[column];
+  strides.erase(column);
+  strides[row] = step;
+  return Tensor::view_of(x.buffer(), shape, strides, x.offset() + (count > 0 ? start : 0), x.dtype());
+}
+
+const OpDef diagonal_op = view_op<[](const Tensor& x, const Run& r) { return diagonal_view(x, r.attr<index_t>()); }>(
+    "diagonal", R"(y_i = x_{i, i + d})", "(..., M, N) -> (..., K)", "beyond the corners: empty",
+    [](Vjp& b) {
+      const Shape shape = b.input_shape(0);
+      b.to(0, embed_diagonal(b.grad(), shape[shape.rank() - 2], shape.back(), b.attr<index_t>()));
+    },
+    [] {
+      return std::vector<OpCase>{{"main", {normal_input({3, 4})}, [](Inputs x) { return diagonal(x[0]); }},
+                                 {"above, in a stack", {normal_input({2, 3, 5})}, [](Inputs x) { return diagonal(x[0], 3); }},
+                                 {"below", {normal_input({4, 2})}, [](Inputs x) { return diagonal(x[0], -1); }},
+                                 {"beyond the corner", {normal_input({2, 2})}, [](Inputs x) { return diagonal(x[0], 5); }},
+                                 {"empty", {normal_input({0, 3})}, [](Inputs x) { return diagonal(x[0]); }}};
+    });
 
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) { return apply(reshape_op, {&x}, shape); }
 Tensor permute(const Tensor& x, const Dims& axes) { return apply(permute_op, {&x}, axes); }
 
-Tensor transpose(const Tensor& x, index_t a, index_t b) {
-  Dims axes;
-  for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
-  std::swap(axes[normalize_axis(a, x.rank(), "transpose")], axes[normalize_axis(b, x.rank(), "transpose")]);
-  return permute(x, axes);
-}
-
+Tensor transpose(const Tensor& x, index_t a, index_t b) { return apply(transpose_op, {&x}, AxisPair{a, b}); }
 Tensor expand(const Tensor& x, const Shape& shape) { return apply(expand_op, {&x}, shape); }
-
-Tensor unsqueeze(const Tensor& x, index_t axis) {
-  Shape shape = x.shape();
-  shape.insert(normalize_axis(axis, x.rank() + 1, "unsqueeze"), 1);
-  return reshape(x, shape);
-}
-
-Tensor squeeze(const Tensor& x, index_t axis) {
-  Shape shape = view::squeeze(x.detached(), axis).shape();
-  return reshape(x, shape);
-}
-
-Tensor slice(const Tensor& x, index_t axis, const Slice& slice) { return apply(slice_op, {&x}, SliceAttributes{axis, slice, 0}); }
-
-Tensor select(const Tensor& x, index_t axis, index_t index) {
-  (void)view::select(x.detached(), axis, index);  // raises its errors
-  const index_t i = index < 0 ? index + x.size(axis) : index;
-  return squeeze(slice(x, axis, {i, i + 1}), axis);
-}
-
-Tensor flip(const Tensor& x, index_t axis) { return slice(x, axis, {Slice::none, Slice::none, -1}); }
-
-Tensor embed_slice(const Tensor& x, index_t axis, const Slice& slice, index_t size) { return apply(embed_slice_op, {&x}, SliceAttributes{axis, slice, size}); }
-
-Tensor pad(const Tensor& x, index_t axis, index_t before, index_t after) {
-  if (before < 0 || after < 0) throw ValueError("pad", cat("padding of ", before, " and ", after), "use slice to remove elements");
-  const index_t size = x.size(axis);
-  return embed_slice(x, axis, {before, before + size}, before + size + after);
-}
-
-Tensor concat(std::span<const Tensor> parts, index_t axis) {
-  std::vector<const Tensor*, PoolAllocator<const Tensor*>> inputs;
-  for (const Tensor& part : parts) inputs.push_back(&part);
-  return apply(concat_op, inputs, &axis, sizeof axis);
-}
-
-Tensor stack(std::span<const Tensor> parts, index_t axis) {
-  std::vector<Tensor, PoolAllocator<Tensor>> wider;
-  for (const Tensor& part : parts) {
-    if (part.shape() != parts[0].shape()) throw ShapeError("stack", cat("shapes ", parts[0].shape(), " and ", part.shape()), "all must agree");
-    wider.push_back(unsqueeze(part, axis));
-  }
-  return concat(wider, axis);
-}
+Tensor squeeze(const Tensor& x, index_t axis) { return apply(squeeze_op, {&x}, axis); }
+Tensor unsqueeze(const Tensor& x, index_t axis) { return apply(unsqueeze_op, {&x}, axis); }
+Tensor slice(const Tensor& x, index_t axis, const Slice& slice) { return apply(slice_op, {&x}, SliceAttributes{axis, slice}); }
+Tensor select(const Tensor& x, index_t axis, index_t index) { return apply(select_op, {&x}, SelectAttributes{axis, index}); }
+Tensor flip(const Tensor& x, index_t axis) { return apply(flip_op, {&x}, axis); }
+Tensor diagonal(const Tensor& x, index_t offset) { return apply(diagonal_op, {&x}, offset); }
 
 std::span<const OpDef* const> layout_ops() {
-  static const OpDef* const all[] = {&reshape_op, &permute_op, &expand_op, &slice_op, &embed_slice_op, &concat_op};
+  static const OpDef* const all[] = {&reshape_op,   &permute_op, &transpose_op, &expand_op, &squeeze_op,
+                                     &unsqueeze_op, &slice_op,   &select_op,    &flip_op,   &diagonal_op};
   return all;
 }
 

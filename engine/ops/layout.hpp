@@ -14,7 +14,9 @@ namespace gradus {
 [[nodiscard]] Tensor transpose(const Tensor& x, index_t a = -1, index_t b = -2);
 /// Axes of size 1 stretched to `shape` (-1 keeps); a view.
 [[nodiscard]] Tensor expand(const Tensor& x, const Shape& shape);
+/// A new axis of size 1; a view.
 [[nodiscard]] Tensor unsqueeze(const Tensor& x, index_t axis);
+/// An axis of size 1 removed (another size is a ShapeError); a view.
 [[nodiscard]] Tensor squeeze(const Tensor& x, index_t axis);
 /// start:stop:step along one axis, as in Python; negative steps go backwards. A view.
 [[nodiscard]] Tensor slice(const Tensor& x, index_t axis, const Slice& slice);
@@ -22,14 +24,30 @@ namespace gradus {
 [[nodiscard]] Tensor select(const Tensor& x, index_t axis, index_t index);
 /// The order along one axis reversed; a view.
 [[nodiscard]] Tensor flip(const Tensor& x, index_t axis);
+/// Elements (i, i + offset) of the last two axes (M, N), as a new last axis; a view. An offset beyond the corners leaves nothing.
+[[nodiscard]] Tensor diagonal(const Tensor& x, index_t offset = 0);
 /// `x` placed at slice positions of an axis of `size`, zeros elsewhere: the adjoint of slice.
 [[nodiscard]] Tensor embed_slice(const Tensor& x, index_t axis, const Slice& slice, index_t size);
+/// The last axis placed on a diagonal of a (rows, columns) matrix of zeros: the adjoint of diagonal.
+[[nodiscard]] Tensor embed_diagonal(const Tensor& x, index_t rows, index_t columns, index_t offset = 0);
 /// Zeros before and after along one axis.
 [[nodiscard]] Tensor pad(const Tensor& x, index_t axis, index_t before, index_t after);
 /// Joined along an existing axis; the other sizes must agree.
 [[nodiscard]] Tensor concat(std::span<const Tensor> parts, index_t axis = 0);
 /// Joined along a new axis; all shapes must agree.
 [[nodiscard]] Tensor stack(std::span<const Tensor> parts, index_t axis = 0);
+
+using TensorList = std::vector<Tensor, PoolAllocator<Tensor>>;
+/// Cut along an axis into parts of the given sizes, which must add up, or into equal `parts`, which must divide it; views.
+[[nodiscard]] TensorList split(const Tensor& x, std::span<const index_t> sizes, index_t axis = 0);
+[[nodiscard]] TensorList split(const Tensor& x, index_t parts, index_t axis = 0);
+/// Element i moved to (i + shift) mod size along one axis.
+[[nodiscard]] Tensor roll(const Tensor& x, index_t axis, index_t shift);
+/// The whole of one axis `count` times over, as numpy's tile: (a, b) becomes (a, b, a, b).
+[[nodiscard]] Tensor repeat(const Tensor& x, index_t axis, index_t count);
+/// Of the last two axes: what stands on and below (above) the diagonal `offset`, which is further right when positive; zeros elsewhere.
+[[nodiscard]] Tensor tril(const Tensor& x, index_t offset = 0);
+[[nodiscard]] Tensor triu(const Tensor& x, index_t offset = 0);
 
 /// y[..., i, ...] = x[..., index[..., i, ...], ...] along one axis; `index` (i64) has x's rank and no larger other axes.
 /// An index outside 0 .. size - 1 is an IndexError that names it.
@@ -44,6 +62,7 @@ namespace gradus {
 [[nodiscard]] Tensor one_hot(const Tensor& index, index_t classes, DType dtype = DType::f32);
 
 [[nodiscard]] std::span<const OpDef* const> layout_ops();
+[[nodiscard]] std::span<const OpDef* const> arrange_ops();
 [[nodiscard]] std::span<const OpDef* const> indexing_ops();
 
 }  // namespace gradus

@@ -1,4 +1,4 @@
-// Comparisons and selection.
+// Comparisons, logic and selection.
 #include "engine/ops/define.hpp"
 
 namespace gradus {
@@ -41,6 +41,58 @@ const OpDef less_equal_op = comparison<Compare::less_equal, less_equal>("less_eq
 const OpDef greater_op = comparison<Compare::greater, greater>("greater", "y = [a > b]", "false with NaN");
 const OpDef greater_equal_op = comparison<Compare::greater_equal, greater_equal>("greater_equal", R"(y = [a \ge b])", "false with NaN");
 
+void broadcast_bools(Run& r) {
+  define::require_dtype(r, 0, DType::boolean);
+  define::require_dtype(r, 1, DType::boolean);
+  r.declare(broadcast_shapes(r.in(0).shape(), r.in(1).shape(), r.name()), DType::boolean);
+}
+
+template <Tensor (*f)(const Tensor&, const Tensor&)>
+constexpr OpDef connective(const char* name, const char* formula, Tensor (*composite)(Run&)) {
+  return {.name = name,
+          .family = "logic",
+          .formula = formula,
+          .shapes = "(...), (...) -> broadcast (...)",
+          .dtypes = "bool",
+          .gradient = GradientKind::zero,
+          .gradient_note = "a bool has no derivative",
+          .shape = broadcast_bools,
+          .composite = composite,
+          .cases = [] {
+            const auto call = [](Inputs x) { return f(x[0], x[1]); };
+            return std::vector<OpCase>{{"same shape", {boolean_input({67}), boolean_input({67})}, call},
+                                       {"row and column", {boolean_input({3, 1}), boolean_input({1, 4})}, call},
+                                       {"scalar", {boolean_input({}), boolean_input({5})}, call},
+                                       {"empty", {boolean_input({0}), boolean_input({})}, call}};
+          }};
+}
+
+const OpDef and_op = connective<logical_and>("logical_and", R"(y = a \land b)", [](Run& r) { return where(r.in(0), r.in(1), 0.0); });
+const OpDef or_op = connective<logical_or>("logical_or", R"(y = a \lor b)", [](Run& r) { return where(r.in(0), 1.0, r.in(1)); });
+const OpDef xor_op = connective<logical_xor>("logical_xor", R"(y = a \oplus b)", [](Run& r) { return not_equal(r.in(0), r.in(1)); });
+
+const OpDef not_op = {.name = "logical_not",
+                      .family = "logic",
+                      .formula = R"(y = \lnot x)",
+                      .shapes = "(...) -> (...)",
+                      .dtypes = "bool",
+                      .gradient = GradientKind::zero,
+                      .gradient_note = "a bool has no derivative",
+                      .shape =
+                          [](Run& r) {
+                            define::require_dtype(r, 0, DType::boolean);
+                            r.declare(r.in(0).shape(), DType::boolean);
+                          },
+                      .composite = [](Run& r) { return equal_to(r.in(0), 0.0); },
+                      .cases =
+                          [] {
+                            const auto call = [](Inputs x) { return logical_not(x[0]); };
+                            return std::vector<OpCase>{{"vector of 67", {boolean_input({67})}, call},
+                                                       {"3 x 4", {boolean_input({3, 4})}, call},
+                                                       {"scalar", {boolean_input({})}, call},
+                                                       {"empty", {boolean_input({0, 2})}, call}};
+                          }};
+
 const OpDef where_op = {
     .name = "where",
     .family = "logic",
@@ -82,10 +134,15 @@ Tensor less(const Tensor& a, const Tensor& b) { return apply(less_op, {&a, &b});
 Tensor less_equal(const Tensor& a, const Tensor& b) { return apply(less_equal_op, {&a, &b}); }
 Tensor greater(const Tensor& a, const Tensor& b) { return apply(greater_op, {&a, &b}); }
 Tensor greater_equal(const Tensor& a, const Tensor& b) { return apply(greater_equal_op, {&a, &b}); }
+Tensor logical_and(const Tensor& a, const Tensor& b) { return apply(and_op, {&a, &b}); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return apply(or_op, {&a, &b}); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return apply(xor_op, {&a, &b}); }
+Tensor logical_not(const Tensor& x) { return apply(not_op, {&x}); }
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) { return apply(where_op, {&condition, &a, &b}); }
 
 std::span<const OpDef* const> logic_ops() {
-  static const OpDef* const all[] = {&equal_op, &not_equal_op, &less_op, &less_equal_op, &greater_op, &greater_equal_op, &where_op};
+  static const OpDef* const all[] = {&equal_op, &not_equal_op, &less_op, &less_equal_op, &greater_op, &greater_equal_op,
+                                     &and_op,   &or_op,        &xor_op,  &not_op,        &where_op};
   return all;
 }
 

@@ -1,43 +1,22 @@
 #include "engine/ops/reduce.hpp"
 
-#include "engine/ops/define.hpp"
-#include "engine/ops/layout.hpp"
 #include "engine/ops/normalize.hpp"
+#include "engine/ops/reduce_rules.hpp"
+#include "engine/ops/scan.hpp"
 
 namespace gradus {
 namespace {
 
+using define::declare_reduced;
 using define::Inputs;
-
-struct ReduceAttributes {
-  Dims axes;  // normalised and sorted; all of them when none was named
-  bool keep;
-};
-
-ReduceAttributes normalised(const Tensor& x, const ReduceOptions& options, const char* where) {
-  return {normalize_axes(options.axes, x.rank(), where), options.keep};
-}
-
-index_t reduced_count(const Shape& shape, const Dims& axes) {
-  index_t count = 1;
-  for (index_t axis : axes) count *= shape[static_cast<int>(axis)];
-  return count;
-}
-
-// A reduced tensor with its axes put back as size 1, so that it broadcasts against the input.
-Tensor with_axes(const Tensor& reduced, const Shape& shape, const ReduceAttributes& a) {
-  return a.keep ? reduced : reshape(reduced, reduced_shape(shape, a.axes, true));
-}
+using define::reduce_cases;
+using define::ReduceAttributes;
+using define::reduced_count;
+using define::with_axes;
 
 template <kernels::Reduction kind>
 void run_reduce(Run& r) {
   compute::reduce(kind, r.in(0), r.attr<ReduceAttributes>().axes, r.out());
-}
-
-void declare_reduced(Run& r) {
-  define::require_floating(r, 0);
-  const auto& a = r.attr<ReduceAttributes>();
-  r.declare(reduced_shape(r.in(0).shape(), a.axes, a.keep), r.in(0).dtype());
 }
 
 void declare_reduced_nonempty(Run& r) {
@@ -45,20 +24,6 @@ void declare_reduced_nonempty(Run& r) {
   const auto& a = r.attr<ReduceAttributes>();
   if (reduced_count(r.in(0).shape(), a.axes) == 0 && numel(reduced_shape(r.in(0).shape(), a.axes, false)) > 0)
     throw ShapeError(r.name(), cat("reducing an empty axis of ", r.in(0).shape()), "there is no such element; sum gives 0");
-}
-
-template <Tensor (*f)(const Tensor&, const ReduceOptions&)>
-std::vector<OpCase> cases_of() {
-  return {{"all", {normal_input({3, 4})}, [](Inputs x) { return f(x[0], {}); }},
-          {"last axis", {normal_input({5, 67})}, [](Inputs x) { return f(x[0], {.axes = {-1}}); }},
-          {"first axis", {normal_input({35, 6})}, [](Inputs x) { return f(x[0], {.axes = {0}}); }},
-          {"middle, kept", {normal_input({2, 5, 3})}, [](Inputs x) { return f(x[0], {.axes = {1}, .keep = true}); }},
-          {"two apart",
-           {normal_input({2, 3, 4})},
-           [](Inputs x) {
-             return f(x[0], {.axes = {0, -1}});
-           }},
-          {"empty result", {normal_input({0, 4})}, [](Inputs x) { return f(x[0], {.axes = {1}}); }}};
 }
 
 const OpDef sum_op = {.name = "sum",
@@ -71,7 +36,7 @@ const OpDef sum_op = {.name = "sum",
                       .vjp = [](Vjp& b) { b.to(0, expand(with_axes(b.grad(), b.input_shape(0), b.attr<ReduceAttributes>()), b.input_shape(0))); },
                       .cases =
                           [] {
-                            auto all = cases_of<sum>();
+                            auto all = reduce_cases<sum>();
                             all.push_back({"of nothing", {normal_input({4, 0})}, [](Inputs x) { return sum(x[0], {.axes = {1}}); }});
                             return all;
                           }};
@@ -95,7 +60,7 @@ const OpDef mean_op = {.name = "mean",
                              const auto n = static_cast<double>(reduced_count(b.input_shape(0), a.axes));
                              b.to(0, expand(with_axes(b.grad() / n, b.input_shape(0), a), b.input_shape(0)));
                            },
-                       .cases = cases_of<mean>};
+                       .cases = reduce_cases<mean>};
 
 template <kernels::Reduction kind>
 constexpr OpDef extremum(const char* name, const char* formula, std::vector<OpCase> (*cases)()) {
@@ -119,11 +84,11 @@ constexpr OpDef extremum(const char* name, const char* formula, std::vector<OpCa
 }
 
 const OpDef max_op = extremum<kernels::Reduction::max>("max", R"(y = \max_i x_i)", [] {
-  auto all = cases_of<max>();
+  auto all = reduce_cases<max>();
   all.push_back({"ties", {value_input({4}, {1, 3, 3, 2})}, [](Inputs x) { return max(x[0], {}); }, true});
   return all;
 });
-const OpDef min_op = extremum<kernels::Reduction::min>("min", R"(y = \min_i x_i)", cases_of<min>);
+const OpDef min_op = extremum<kernels::Reduction::min>("min", R"(y = \min_i x_i)", reduce_cases<min>);
 
 const OpDef logsumexp_op = {
     .name = "logsumexp",
@@ -151,9 +116,48 @@ const OpDef logsumexp_op = {
     .saves = save::input(0),
     .cases =
         [] {
-          auto all = cases_of<logsumexp>();
+          auto all = reduce_cases<logsumexp>();
           all.push_back({"large", {value_input({2, 2}, {1000, 1001, -1000, -1002})}, [](Inputs x) { return logsumexp(x[0], {.axes = {1}}); }});
           return all;
+        }};
+
+const OpDef prod_op = {
+    .name = "prod",
+    .family = "reduce",
+    .formula = R"(y = \prod_i x_i)",
+    .shapes = "(..., N, ...) -> (..., 1, ...) or (...)",
+    .law = "of nothing: 1; the gradient never divides, so that it is right with any number of zeros",
+    .shape = declare_reduced,
+    .forward = run_reduce<kernels::Reduction::prod>,
+    .vjp =
+        [](Vjp& b) {
+          // dy/dx_i is the product of all before i times that of all after i.
+          const Tensor x = b.input(0);
+          const index_t n = x.shape().back();
+          if (n == 0) return;
+          Shape column = x.shape();
+          column[column.rank() - 1] = 1;
+          const Tensor one = Tensor::ones(column, x.dtype());
+          const std::array<Tensor, 2> left{one, slice(x, -1, {0, n - 1})}, right{slice(x, -1, {1}), one};
+          b.to(0, unsqueeze(b.grad(), -1) * (cumprod(concat(left, -1)) * cumprod(concat(right, -1), {.reverse = true})));
+        },
+    .saves = save::input(0),
+    .cases =
+        [] {
+          // Factors near 1, so that a product of many is neither huge nor lost.
+          const auto in = [](const Shape& shape) { return uniform_input(shape, 0.6, 1.5); };
+          return std::vector<OpCase>{
+              {"all", {in({3, 4})}, [](Inputs x) { return prod(x[0]); }},
+              {"last axis", {in({2, 67})}, [](Inputs x) { return prod(x[0], {.axes = {-1}}); }},
+              {"first axis, kept", {in({5, 6})}, [](Inputs x) { return prod(x[0], {.axes = {0}, .keep = true}); }},
+              {"two apart",
+               {in({2, 3, 4})},
+               [](Inputs x) {
+                 return prod(x[0], {.axes = {0, -1}});
+               }},
+              {"one zero, two zeros", {value_input({3, 4}, {2, 0, 3, -1, 0, 1.5, 0, 2, 0, 0, 0, 4})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }},
+              {"of nothing", {normal_input({4, 0})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }},
+              {"empty result", {normal_input({0, 4})}, [](Inputs x) { return prod(x[0], {.axes = {1}}); }}};
         }};
 
 struct ArgAttributes {
@@ -194,24 +198,9 @@ std::vector<OpCase> arg_cases() {
 const OpDef argmax_op = arg_op<true>("argmax", R"(y = \arg\max_i x_i)", arg_cases<argmax>);
 const OpDef argmin_op = arg_op<false>("argmin", R"(y = \arg\min_i x_i)", arg_cases<argmin>);
 
-}  // namespace
-
-Tensor sum(const Tensor& x, const ReduceOptions& options) { return apply(sum_op, {&x}, normalised(x, options, "sum")); }
-Tensor mean(const Tensor& x, const ReduceOptions& options) { return apply(mean_op, {&x}, normalised(x, options, "mean")); }
-Tensor max(const Tensor& x, const ReduceOptions& options) { return apply(max_op, {&x}, normalised(x, options, "max")); }
-Tensor min(const Tensor& x, const ReduceOptions& options) { return apply(min_op, {&x}, normalised(x, options, "min")); }
-
-Tensor var(const Tensor& x, const ReduceOptions& options, index_t correction) {
-  const Dims axes = normalize_axes(options.axes, x.rank(), "var");
-  const index_t n = reduced_count(x.shape(), axes);
-  if (n <= correction) throw ShapeError("var", cat(n, " elements with correction ", correction), "give more elements than the correction");
-  const Tensor squares = square(x - mean(x, {.axes = axes, .keep = true}));
-  return sum(squares, {.axes = axes, .keep = options.keep}) / static_cast<double>(n - correction);
-}
-
-// The op reduces one last axis; the axes named are brought there first.
-Tensor logsumexp(const Tensor& x, const ReduceOptions& options) {
-  const auto a = normalised(x, options, "logsumexp");
+// For ops that reduce one last axis: the axes named are brought there and joined first.
+Tensor reduce_rows(const OpDef& op, const Tensor& x, const ReduceOptions& options) {
+  const auto a = define::normalised(x, options, op.name);
   Dims order;
   for (int i = 0, next = 0; i < x.rank(); ++i) {
     if (next < a.axes.rank() && a.axes[next] == i) ++next;
@@ -221,15 +210,23 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& options) {
   for (index_t axis : a.axes) order.push_back(axis);
   rows.push_back(reduced_count(x.shape(), a.axes));
   const Tensor flat = reshape(permute(x, order), rows);
-  const Tensor y = apply(logsumexp_op, {&flat}, ReduceAttributes{{rows.rank() - 1}, false});
+  const Tensor y = apply(op, {&flat}, ReduceAttributes{{rows.rank() - 1}, false});
   return a.keep ? reshape(y, reduced_shape(x.shape(), a.axes, true)) : y;
 }
 
+}  // namespace
+
+Tensor sum(const Tensor& x, const ReduceOptions& options) { return apply(sum_op, {&x}, define::normalised(x, options, "sum")); }
+Tensor mean(const Tensor& x, const ReduceOptions& options) { return apply(mean_op, {&x}, define::normalised(x, options, "mean")); }
+Tensor max(const Tensor& x, const ReduceOptions& options) { return apply(max_op, {&x}, define::normalised(x, options, "max")); }
+Tensor min(const Tensor& x, const ReduceOptions& options) { return apply(min_op, {&x}, define::normalised(x, options, "min")); }
+Tensor logsumexp(const Tensor& x, const ReduceOptions& options) { return reduce_rows(logsumexp_op, x, options); }
+Tensor prod(const Tensor& x, const ReduceOptions& options) { return reduce_rows(prod_op, x, options); }
 Tensor argmax(const Tensor& x, index_t axis, bool keep) { return apply(argmax_op, {&x}, ArgAttributes{normalize_axis(axis, x.rank(), "argmax"), keep}); }
 Tensor argmin(const Tensor& x, index_t axis, bool keep) { return apply(argmin_op, {&x}, ArgAttributes{normalize_axis(axis, x.rank(), "argmin"), keep}); }
 
 std::span<const OpDef* const> reduce_ops() {
-  static const OpDef* const all[] = {&sum_op, &mean_op, &max_op, &min_op, &logsumexp_op, &argmax_op, &argmin_op};
+  static const OpDef* const all[] = {&sum_op, &mean_op, &max_op, &min_op, &logsumexp_op, &prod_op, &argmax_op, &argmin_op};
   return all;
 }
 

@@ -3,7 +3,6 @@
 #include <limits>
 #include <thread>
 
-#include "engine/autograd/gradcheck.hpp"
 #include "engine/core/events.hpp"
 #include "engine/core/parallel.hpp"
 #include "engine/ops/distance.hpp"
@@ -13,29 +12,14 @@
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
-
-// d(sum(f(x) * cotangent)) / dx.
-Tensor gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& at, Tensor cotangent = {}) {
-  Tape tape;
-  const Tensor x = tape.variable(at);
-  const Tensor y = f(x);
-  if (!cotangent.defined()) cotangent = random_normal(y.shape(), y.dtype(), 7);
-  return tape.backward(y, {.cotangent = cotangent}).of(x);
-}
-
-bool all_finite(const Tensor& t) {
-  for (const double v : t.to_vector<double>())
-    if (!std::isfinite(v)) return false;
-  return true;
-}
 
 }  // namespace
 

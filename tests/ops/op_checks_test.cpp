@@ -26,6 +26,8 @@ void check_family(std::string_view family) {
 TEST_CASE("elementwise ops pass every check", "[ops]") { check_family("elementwise"); }
 TEST_CASE("logic ops pass every check", "[ops]") { check_family("logic"); }
 TEST_CASE("reductions pass every check", "[ops]") { check_family("reduce"); }
+TEST_CASE("scans pass every check", "[ops]") { check_family("scan"); }
+TEST_CASE("sorting ops pass every check", "[ops]") { check_family("sort"); }
 TEST_CASE("layout ops pass every check", "[ops]") { check_family("layout"); }
 TEST_CASE("indexing ops pass every check", "[ops]") { check_family("indexing"); }
 TEST_CASE("linear algebra ops pass every check", "[ops]") { check_family("linear algebra"); }
@@ -33,7 +35,7 @@ TEST_CASE("maps from scores to weights pass every check", "[ops]") { check_famil
 TEST_CASE("distances pass every check", "[ops]") { check_family("distance"); }
 
 TEST_CASE("every op belongs to a family that is checked and has a name of its own", "[ops]") {
-  const std::vector<std::string> families{"elementwise", "logic", "reduce", "layout", "indexing", "linear algebra", "normalize", "distance"};
+  const std::vector<std::string> families{"elementwise", "logic", "reduce", "scan", "sort", "layout", "indexing", "linear algebra", "normalize", "distance"};
   std::vector<std::string> names;
   for (const OpDef* op : all_ops()) {
     CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
