@@ -5,6 +5,7 @@
 #include "engine/ops/dropout.hpp"
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/layout.hpp"
+#include "engine/ops/linear.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/norms.hpp"
@@ -16,7 +17,7 @@ const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> all = [] {
     std::vector<const OpDef*> ops;
     for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(),
-                              distance_ops(), norms_ops(), batch_norm_ops(), dropout_ops()})
+                              distance_ops(), norms_ops(), batch_norm_ops(), dropout_ops(), linear_ops(), einsum_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();
