@@ -32,6 +32,24 @@ inline void require_positive(const char* op, const char* what, double value) {
   if (!(value > 0) || value > std::numeric_limits<double>::max()) throw ValueError(op, cat(what, " is ", value), "it must be finite and > 0");
 }
 
+/// An eps that stabilises a division: finite and above zero, also once rounded to the dtype of input 0.
+inline void require_eps(const Run& r, double eps) {
+  require_positive(r.name(), "eps", r.in(0).dtype() == DType::f32 ? static_cast<double>(static_cast<float>(eps)) : eps);
+}
+
+/// Runs an op on `first` followed by those of `optional` that are defined.
+template <class Attributes>
+[[nodiscard]] Tensor apply_with(const OpDef& op, std::initializer_list<const Tensor*> first, std::initializer_list<const Tensor*> optional,
+                                const Attributes& attributes) {
+  static_assert(std::is_trivially_copyable_v<Attributes> && alignof(Attributes) <= 8, "attributes are copied as bytes");
+  std::array<const Tensor*, 8> inputs{};
+  std::size_t n = 0;
+  for (const Tensor* t : first) inputs[n++] = t;
+  for (const Tensor* t : optional)
+    if (t->defined()) inputs[n++] = t;
+  return apply(op, std::span(inputs).first(n), &attributes, sizeof attributes);
+}
+
 /// Infinite slopes times no gradient would be NaN: where nothing arrived, nothing is sent.
 [[nodiscard]] inline Tensor unless_zero(const Tensor& arrived, const Tensor& gradient) { return where(equal_to(arrived, 0.0), 0.0, gradient); }
 

@@ -1,0 +1,105 @@
+#include "engine/ops/linear.hpp"
+
+#include "engine/ops/define.hpp"
+#include "engine/ops/layout.hpp"
+#include "engine/ops/matmul.hpp"
+
+namespace gradus {
+namespace {
+
+using define::Inputs;
+
+const OpDef linear_op = {
+    .name = "linear",
+    .family = "linear algebra",
+    .formula = R"(y = f(x W^\top + b))",
+    .shapes = "(..., K), weight (N, K), bias (N) -> (..., N)",
+    .law = "that of matmul and of the activation",
+    .shape =
+        [](Run& r) {
+          define::require_floating(r, 0);
+          for (int i = 1; i < r.inputs(); ++i) define::require_same_dtype(r, 0, i);
+          const Shape &x = r.in(0).shape(), &w = r.in(1).shape();
+          if (x.rank() < 1 || w.rank() != 2 || x.back() != w[1])
+            throw ShapeError("linear", cat("x is ", x, ", the weight ", w),
+                             w.rank() == 2 && x.rank() > 0 && x.back() == w[0] ? "transpose the weight" : "give (..., K) and (N, K)");
+          if (r.inputs() > 2 && r.in(2).shape() != Shape{w[0]})
+            throw ShapeError("linear", cat("the bias is ", r.in(2).shape(), ", the weight ", w), cat("give ", Shape{w[0]}));
+          Shape y = x;
+          y[y.rank() - 1] = w[0];
+          r.declare(y, r.in(0).dtype());
+        },
+    .composite =
+        [](Run& r) {
+          const Tensor y = matmul(r.in(0), transpose(r.in(1)));
+          return activate(r.inputs() > 2 ? y + r.in(2) : y, r.attr<Activation>());
+        },
+    .cases =
+        [] {
+          const auto x = normal_input({4, 3}), w = normal_input({5, 3}), b = normal_input({5});
+          // One output above the kink and one below.
+          const auto positive = uniform_input({4, 3}, 0.5, 1), signs = value_input({2, 3}, {0.5, 1, 0.3, -0.7, -1, -0.2}), two = uniform_input({2}, -0.1, 0.1);
+          return std::vector<OpCase>{
+              {"without bias", {x, w}, [](Inputs t) { return linear(t[0], t[1]); }},
+              {"bias", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }},
+              {"a vector", {normal_input({3}), w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }},
+              {"batch", {normal_input({2, 2, 3}), w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }},
+              {"relu", {positive, signs, two}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::relu}); }},
+              {"tanh", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::tanh}); }},
+              {"sigmoid", {x, w}, [](Inputs t) { return linear(t[0], t[1], {.activation = Activation::sigmoid}); }},
+              {"rectified quadratic",
+               {positive, signs, two},
+               [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::rectified_quadratic}); }},
+              {"no features", {normal_input({4, 0}), normal_input({5, 0}), b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }},
+              {"empty", {normal_input({0, 3}), w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }}};
+        },
+};
+
+const OpDef outer_op = {
+    .name = "outer",
+    .family = "linear algebra",
+    .formula = R"(y_{ij} = a_i b_j)",
+    .shapes = "(N), (M) -> (N, M)",
+    .shape =
+        [](Run& r) {
+          define::require_floating(r, 0);
+          define::require_same_dtype(r, 0, 1);
+          if (r.in(0).rank() != 1 || r.in(1).rank() != 1)
+            throw ShapeError("outer", cat("a is ", r.in(0).shape(), ", b is ", r.in(1).shape()), "give two vectors, or use einsum");
+          r.declare({r.in(0).numel(), r.in(1).numel()}, r.in(0).dtype());
+        },
+    .composite = [](Run& r) { return unsqueeze(r.in(0), 1) * r.in(1); },
+    .cases =
+        [] {
+          const auto call = [](Inputs x) { return outer(x[0], x[1]); };
+          return std::vector<OpCase>{{"3 by 5", {normal_input({3}), normal_input({5})}, call},
+                                     {"67 by 2", {normal_input({67}), normal_input({2})}, call},
+                                     {"with itself", {normal_input({4})}, [](Inputs x) { return outer(x[0], x[0]); }},
+                                     {"empty", {normal_input({0}), normal_input({2})}, call}};
+        },
+};
+
+}  // namespace
+
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::none: return x;
+    case Activation::relu: return relu(x);
+    case Activation::tanh: return tanh(x);
+    case Activation::sigmoid: return sigmoid(x);
+    case Activation::rectified_quadratic: return rectified_quadratic(x);
+  }
+  throw ValueError("linear", cat("no activation ", static_cast<int>(activation)), "use one of the enumeration");
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options) {
+  return define::apply_with(linear_op, {&x, &weight}, {&options.bias}, options.activation);
+}
+Tensor outer(const Tensor& a, const Tensor& b) { return apply(outer_op, {&a, &b}); }
+
+std::span<const OpDef* const> linear_ops() {
+  static const OpDef* const all[] = {&linear_op, &outer_op};
+  return all;
+}
+
+}  // namespace gradus
