@@ -13,6 +13,13 @@ void require_rate(double rate) {
 
 }  // namespace
 
+GradientList gradients_of(const WatchedParameters& watched, const Gradients& gradients) {
+  GradientList list;
+  list.reserve(static_cast<std::size_t>(watched.size()));
+  for (int i = 0; i < watched.size(); ++i) list.push_back(gradients.of(watched[i]));
+  return list;
+}
+
 Optimizer::Optimizer(double rate) : rate_(rate) { require_rate(rate); }
 
 void Optimizer::set_learning_rate(double rate) {
@@ -26,9 +33,23 @@ void Optimizer::step(ParameterSet& parameters, const WatchedParameters& watched,
   for (int i = 0; i < parameters.size(); ++i)
     if (!watched[i].buffer().same_as(parameters[i].value.buffer()))
       throw ValueError("optimizer", cat("'", parameters[i].name, "' is not what was watched"), "watch the same set that is updated");
+  step(parameters, gradients_of(watched, gradients));
+}
+
+void Optimizer::step(ParameterSet& parameters, const GradientList& gradients) {
+  if (static_cast<int>(gradients.size()) != parameters.size())
+    throw ValueError("optimizer", cat(gradients.size(), " gradients for a set of ", parameters.size()), "give one for each parameter");
+  for (int i = 0; i < parameters.size(); ++i) {
+    const Tensor &gradient = gradients[static_cast<std::size_t>(i)], &value = parameters[i].value;
+    if (!(gradient.shape() == value.shape()))
+      throw ShapeError("optimizer", cat("'", parameters[i].name, "' is ", value.shape(), ", its gradient ", gradient.shape()),
+                       "give the gradients in the set's order");
+    if (gradient.dtype() != value.dtype())
+      throw DTypeError("optimizer", cat("'", parameters[i].name, "' is ", name_of(value.dtype()), ", its gradient ", name_of(gradient.dtype())), "cast first");
+  }
   const FlushDenormals guard;
   ++steps_;
-  for (int i = 0; i < parameters.size(); ++i) update(parameters, i, gradients.of(watched[i]));
+  for (int i = 0; i < parameters.size(); ++i) update(parameters, i, gradients[static_cast<std::size_t>(i)]);
 }
 
 NamedTensors Optimizer::save() const {

@@ -5,7 +5,7 @@
 
 namespace gradus {
 namespace {
-std::array<std::atomic<std::int64_t>, 1> counts;
+std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(Event::count)> counts;
 }  // namespace
 
 void count_event(Event event, std::int64_t times) noexcept { counts[static_cast<std::size_t>(event)].fetch_add(times, std::memory_order_relaxed); }

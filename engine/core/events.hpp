@@ -7,6 +7,8 @@ namespace gradus {
 
 enum class Event : std::uint8_t {
   zero_weight_row,  ///< a row of normalised linear weights summed to zero
+  skipped_step,     ///< gradients were not finite, and the optimiser was not to step
+  count
 };
 
 /// Adds to an event's count; thread-safe.

@@ -34,6 +34,12 @@ struct Descriptor {
   }
 };
 
+int open_to_read(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw IoError(path, errno == ENOENT ? "no such file" : "cannot be opened: " + reason(errno));
+  return descriptor;
+}
+
 /// Grows the string so that there is room after `used` bytes.
 void make_room(std::string& bytes, std::size_t used, const std::string& where) {
   if (used < bytes.size()) return;
@@ -111,8 +117,7 @@ std::string gunzip(std::string_view bytes, const std::string& where) {
 }
 
 std::string read_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.id < 0) throw IoError(path, errno == ENOENT ? "no such file" : "cannot be opened: " + reason(errno));
+  const Descriptor file(open_to_read(path));
   struct stat status {};
   if (::fstat(file.id, &status) != 0) throw IoError(path, "cannot be read: " + reason(errno));
   if (S_ISDIR(status.st_mode)) throw IoError(path, "is a directory, not a file");
@@ -132,6 +137,28 @@ std::string excerpt(std::string_view text) {
   for (const char c : text.substr(0, length)) out += static_cast<unsigned char>(c) < 0x20 || c == '\x7f' ? '?' : c;
   out += length < text.size() ? "...\"" : "\"";
   return out;
+}
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  Descriptor file(open_to_read(path_));
+  struct stat status {};
+  if (::fstat(file.id, &status) != 0) throw IoError(path_, "cannot be read: " + reason(errno));
+  if (!S_ISREG(status.st_mode)) throw IoError(path_, "is no regular file");
+  size_ = static_cast<std::size_t>(status.st_size);
+  descriptor_ = std::exchange(file.id, -1);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read(std::size_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw IoError(path_, "cannot be read: " + reason(errno));
+    if (got == 0) throw IoError(path_, "became shorter while it was read");
+    offset += static_cast<std::size_t>(got);
+    to = to.subspan(static_cast<std::size_t>(got));
+  }
 }
 
 OutputFile::OutputFile(std::string path, bool force) : path_(std::move(path)), target_(path_), force_(force) {

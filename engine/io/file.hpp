@@ -1,6 +1,8 @@
 #pragma once
 // Whole files in, whole files out: reading (plain or gzip) and writing that leaves no half-written result behind.
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,26 @@ namespace gradus::io {
 
 /// Text quoted for an error message: control bytes replaced, at most 40 bytes, never cut inside a UTF-8 character.
 [[nodiscard]] std::string excerpt(std::string_view text);
+
+/// A file read in pieces, as it stands (gzip is not unpacked).
+class InputFile {
+ public:
+  /// Throws IoError when the file is missing, unreadable or no regular file.
+  explicit InputFile(std::string path);
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile();
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// Fills `to` with the bytes from `offset` on. Fewer than that is an IoError.
+  void read(std::size_t offset, std::span<std::byte> to) const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::size_t size_ = 0;
+};
 
 /// A result file that appears whole or not at all. Constructing it claims the place, so that an unwritable path is found
 /// before hours of work; bytes go to a temporary file beside it; `commit` moves that to its name. Without `commit` the

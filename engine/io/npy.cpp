@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <cstring>
 #include <exception>
 #include <optional>
 
 #include "engine/core/error.hpp"
+#include "engine/io/elements.hpp"
 #include "engine/io/file.hpp"
 
 namespace gradus::io {
@@ -125,14 +124,6 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-/// How elements lie in the file and what they become.
-struct Element {
-  char kind = 'f';  // f, i, u, b as in NumPy
-  std::size_t size = 8;
-  bool swap = false;
-  DType dtype = DType::f64;
-};
-
 Element element_of(const std::string& descr, const std::string& where) {
   const auto fail = [&]() -> Element {
     throw IoError(where, cat("holds elements of type ", excerpt(descr), ", which are not read"), "f2, f4, f8, i1 to i8, u1 to u4 and b1 are");
@@ -143,88 +134,12 @@ Element element_of(const std::string& descr, const std::string& where) {
   constexpr std::string_view known[] = {"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "b1"};
   if (std::find(std::begin(known), std::end(known), type) == std::end(known)) return fail();
   Element element;
-  element.kind = type[0];
+  element.kind = type[0] == 'f' ? ElementKind::floating : type[0] == 'i' ? ElementKind::integer : type[0] == 'u' ? ElementKind::natural : ElementKind::boolean;
   element.size = static_cast<std::size_t>(type[1] - '0');
   if (std::string_view(element.size == 1 ? "|<>=" : "<>=").find(order) == std::string_view::npos) return fail();
   constexpr bool little = std::endian::native == std::endian::little;
   element.swap = element.size > 1 && order == (little ? '>' : '<');
-  if (element.kind == 'f') element.dtype = element.size == 8 ? DType::f64 : DType::f32;
-  else element.dtype = element.kind == 'b' ? DType::boolean : DType::i64;
   return element;
-}
-
-/// IEEE half to single precision; every half is a float.
-float from_half(std::uint16_t half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16U, exponent = (half >> 10U) & 31U, fraction = half & 1023U;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000U | (fraction << 13U));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (fraction << 13U));
-  const float subnormal = static_cast<float>(fraction) * 0x1p-24F;
-  return sign ? -subnormal : subnormal;
-}
-
-template <class T>
-T load(const char* from, bool swap) {
-  char raw[sizeof(T)];
-  std::memcpy(raw, from, sizeof(T));
-  if (swap) std::reverse(raw, raw + sizeof(T));
-  return std::bit_cast<T>(raw);
-}
-
-/// Calls `place(source_index)` for every element of the row-major result in order, when the source is column-major.
-template <class F>
-void for_each_fortran(const Shape& shape, index_t count, F&& place) {
-  if (count == 0) return;  // the other sizes may then have a product beyond 64 bits
-  Dims index = Dims::filled(shape.rank(), 0), stride = Dims::filled(shape.rank(), 1);
-  for (int axis = 1; axis < shape.rank(); ++axis) stride[axis] = stride[axis - 1] * shape[axis - 1];
-  index_t source = 0;
-  for (index_t i = 0; i < count; ++i) {
-    place(source);
-    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      source += stride[axis];
-      if (++index[axis] < shape[axis]) break;
-      source -= stride[axis] * shape[axis];
-      index[axis] = 0;
-    }
-  }
-}
-
-/// Converts every element from its type in the file, Stored, to To.
-template <class Stored, class To, class Convert>
-void convert(std::string_view data, const Header& header, const Element& element, std::vector<std::byte>& out, Convert&& to) {
-  std::byte* next = out.data();
-  const auto place = [&](index_t source) {
-    const To value = to(load<Stored>(data.data() + static_cast<std::size_t>(source) * sizeof(Stored), element.swap));
-    std::memcpy(next, &value, sizeof(To));
-    next += sizeof(To);
-  };
-  const auto count = static_cast<index_t>(data.size() / sizeof(Stored));
-  if (header.fortran_order && header.shape.rank() > 1) return for_each_fortran(header.shape, count, place);
-  for (index_t i = 0; i < count; ++i) place(i);
-}
-
-void convert_elements(std::string_view data, const Header& header, const Element& element, std::vector<std::byte>& out, const std::string& where) {
-  const auto same = [](auto value) { return value; };
-  const auto widen = [](auto value) { return static_cast<index_t>(value); };
-  const auto truth = [&](std::uint8_t value) {
-    if (value > 1) throw IoError(where, cat("holds the byte ", int{value}, " among its bools"));
-    return value;
-  };
-  switch (element.kind) {
-    case 'b': return convert<std::uint8_t, std::uint8_t>(data, header, element, out, truth);
-    case 'f':
-      if (element.size == 8) return convert<std::uint64_t, std::uint64_t>(data, header, element, out, same);  // bits: a NaN keeps its payload
-      if (element.size == 4) return convert<std::uint32_t, std::uint32_t>(data, header, element, out, same);
-      return convert<std::uint16_t, float>(data, header, element, out, from_half);
-    case 'u':
-      if (element.size == 4) return convert<std::uint32_t, index_t>(data, header, element, out, widen);
-      if (element.size == 2) return convert<std::uint16_t, index_t>(data, header, element, out, widen);
-      return convert<std::uint8_t, index_t>(data, header, element, out, widen);
-    default:
-      if (element.size == 8) return convert<std::int64_t, index_t>(data, header, element, out, same);
-      if (element.size == 4) return convert<std::int32_t, index_t>(data, header, element, out, widen);
-      if (element.size == 2) return convert<std::int16_t, index_t>(data, header, element, out, widen);
-      return convert<std::int8_t, index_t>(data, header, element, out, widen);
-  }
 }
 
 /// Splits the file into header text and data, by the lengths it states.
@@ -244,15 +159,6 @@ std::string_view header_text(std::string_view file, std::string_view& data, cons
   return file.substr(start, length);
 }
 
-/// True when the data have exactly the size the shape asks for. No product of sizes is trusted before this.
-bool size_matches(const Shape& shape, std::size_t element_size, std::size_t data_size) {
-  std::size_t need = element_size;
-  const bool none = std::find(shape.begin(), shape.end(), 0) != shape.end();
-  for (const index_t size : shape)
-    if (!none && __builtin_mul_overflow(need, static_cast<std::size_t>(size), &need)) return false;
-  return (none ? 0 : need) == data_size;
-}
-
 }  // namespace
 
 bool is_npy(std::string_view bytes) noexcept { return bytes.starts_with(magic); }
@@ -261,16 +167,17 @@ NpyArray parse_npy(std::string_view file, const std::string& where) {
   std::string_view data;
   const Header header = HeaderParser(header_text(file, data, where), where).parse();
   const Element element = element_of(header.descr, where);
-  if (!size_matches(header.shape, element.size, data.size()))
+  std::size_t need = 0;
+  if (!stored_size(header.shape, element.size, need) || need != data.size())
     throw IoError(where, cat("announces shape ", header.shape, " of ", header.descr, ", but ", data.size(), " bytes of data follow"),
                   "the file is cut short or damaged");
-  NpyArray array{header.shape, element.dtype, {}};
+  NpyArray array{header.shape, element.dtype(), {}};
   try {
     array.bytes.resize(static_cast<std::size_t>(byte_size(array.shape, array.dtype)));
   } catch (const std::exception&) {  // bad_alloc, length_error, or an overflow by widening
     throw IoError(where, cat("shape ", array.shape, " of ", name_of(array.dtype), " does not fit in memory"));
   }
-  convert_elements(data, header, element, array.bytes, where);
+  convert_elements(data, element, array.bytes.data(), where, header.fortran_order ? &array.shape : nullptr);
   return array;
 }
 

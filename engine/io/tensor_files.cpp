@@ -27,9 +27,11 @@ Tensor to_tensor(const Table& table, DType dtype) {
   });
 }
 
-void save_npy(const std::string& path, const Tensor& tensor, bool force) {
+std::string format_npy(const Tensor& tensor) {
   const Tensor whole = contiguous(tensor);
-  write_file(path, format_npy(whole.shape(), whole.dtype(), std::span(whole.raw(), static_cast<std::size_t>(byte_size(whole.shape(), whole.dtype())))), force);
+  return format_npy(whole.shape(), whole.dtype(), std::span(whole.raw(), static_cast<std::size_t>(byte_size(whole.shape(), whole.dtype()))));
 }
+
+void save_npy(const std::string& path, const Tensor& tensor, bool force) { write_file(path, format_npy(tensor), force); }
 
 }  // namespace gradus::io

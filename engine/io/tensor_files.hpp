@@ -15,6 +15,8 @@ namespace gradus::io {
 [[nodiscard]] Tensor to_tensor(const NpyArray& array);
 /// The number columns of a table as an (N, D) tensor, f64 or f32.
 [[nodiscard]] Tensor to_tensor(const Table& table, DType dtype = DType::f64);
+/// The bytes of the npy file of a tensor, made contiguous.
+[[nodiscard]] std::string format_npy(const Tensor& tensor);
 /// Writes a tensor, made contiguous, as an npy file; an existing one is replaced only with `force`.
 void save_npy(const std::string& path, const Tensor& tensor, bool force = false);
 

@@ -61,11 +61,37 @@ void adamw(const AdamStep<T>& step, const T* gradient, T* m, T* v, T* parameter,
   adam_step<true>(step, gradient, m, v, parameter, n);
 }
 
+template <class T>
+void rmsprop(const RmspropStep<T>& step, const T* gradient, T* square, T* mean, T* buffer, T* parameter, index_t n) {
+  const Vec<T> rate(step.rate), alpha(step.alpha), take(step.one_minus_alpha), epsilon(step.epsilon), momentum(step.momentum), decay(step.weight_decay);
+  const Vec<T> zero(T{0});
+  for (index_t i = 0; i < n; i += width<T>) {
+    const index_t left = n - i;
+    const Vec<T> p = get(parameter + i, left);
+    Vec<T> g = get(gradient + i, left);
+    if (step.weight_decay != T{0}) g = fma(decay, p, g);
+    Vec<T> v = fma(take * g, g, alpha * get(square + i, left));
+    put(square + i, v, left);
+    if (mean != nullptr) {
+      const Vec<T> before = get(mean + i, left), centre = fma(take, g - before, before);
+      put(mean + i, centre, left);
+      v = fnma(centre, centre, v);
+      v = xsimd::select(v < zero, zero, v);  // rounding may make the variance of a constant negative; NaN stays
+    }
+    g = g / (sqrt(v) + epsilon);
+    if (step.momentum != T{0}) {
+      g = fma(momentum, get(buffer + i, left), g);
+      put(buffer + i, g, left);
+    }
+    put(parameter + i, fnma(rate, g, p), left);
+  }
+}
+
 }  // namespace
 
 extern const UpdateKernels<float> update_f32;
 extern const UpdateKernels<double> update_f64;
-const UpdateKernels<float> update_f32{sgd<float>, adam<float>, adamw<float>};
-const UpdateKernels<double> update_f64{sgd<double>, adam<double>, adamw<double>};
+const UpdateKernels<float> update_f32{sgd<float>, adam<float>, adamw<float>, rmsprop<float>};
+const UpdateKernels<double> update_f64{sgd<double>, adam<double>, adamw<double>, rmsprop<double>};
 
 }  // namespace gradus::kernels::GRADUS_KERNEL_ISA

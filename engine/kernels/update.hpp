@@ -22,6 +22,13 @@ struct AdamStep {
   T one_minus_beta1, one_minus_beta2;
 };
 
+/// One step of RMSProp.
+template <class T>
+struct RmspropStep {
+  T rate, alpha, epsilon, momentum, weight_decay;
+  T one_minus_alpha;  ///< rounded once from double
+};
+
 template <class T>
 struct UpdateKernels {
   /// `buffer` is not touched when momentum is 0, and may then be null.
@@ -30,6 +37,10 @@ struct UpdateKernels {
   /// adam adds weight_decay p to the gradient g first; adamw scales p by 1 - rate weight_decay first.
   void (*adam)(const AdamStep<T>& step, const T* gradient, T* m, T* v, T* parameter, index_t n);
   void (*adamw)(const AdamStep<T>& step, const T* gradient, T* m, T* v, T* parameter, index_t n);
+  /// g += weight_decay p; square = alpha square + (1 - alpha) g g; centred: mean = lerp(mean, g, 1 - alpha) and v = max(square - mean mean, 0),
+  /// else v = square; g /= sqrt(v) + epsilon; with momentum: g = buffer = momentum buffer + g. Then p -= rate g. A null `mean` means not
+  /// centred; `buffer` may be null when momentum is 0.
+  void (*rmsprop)(const RmspropStep<T>& step, const T* gradient, T* square, T* mean, T* buffer, T* parameter, index_t n);
 };
 
 }  // namespace gradus::kernels

@@ -170,3 +170,15 @@ TEST_CASE("text in error messages is short, printable and never half a character
   for (int i = 0; i < 30; ++i) umlauts += "\xC3\xA4";
   CHECK(excerpt(umlauts) == "\"" + umlauts.substr(0, 39) + "...\"");
 }
+
+TEST_CASE("a file is read in pieces, as it stands, and never past its end") {
+  const TemporaryFolder folder;
+  const InputFile file(folder.put("a", "\x1f\x8b rest"));
+  CHECK(file.size() == 7);
+  std::string piece(4, '\0');
+  file.read(3, std::as_writable_bytes(std::span(piece)));
+  CHECK(piece == "rest");
+  CHECK_THAT(io_error([&] { file.read(4, std::as_writable_bytes(std::span(piece))); }), says("became shorter"));
+  CHECK_THAT(io_error([&] { InputFile none(folder.file("none")); }), says("no such file"));
+  CHECK_THAT(io_error([&] { InputFile directory(folder.file("")); }), says("is no regular file"));
+}

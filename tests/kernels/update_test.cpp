@@ -40,6 +40,18 @@ struct AdamModel {
   }
 };
 
+struct RmspropModel {
+  long double p, square = 0, mean = 0, buffer = 0;
+  void step(long double g, long double rate, long double alpha, long double epsilon, long double momentum, long double decay, bool centred) {
+    g += decay * p;
+    square = alpha * square + (1 - alpha) * g * g;
+    mean = alpha * mean + (1 - alpha) * g;
+    const long double v = centred ? square - mean * mean : square;
+    buffer = momentum * buffer + g / (std::sqrt(v) + epsilon);
+    p -= rate * buffer;
+  }
+};
+
 template <class T>
 bool near(T got, long double wanted) {
   return std::fabs(static_cast<long double>(got) - wanted) <= 8 * std::numeric_limits<T>::epsilon() * std::max(1.0L, std::fabs(wanted));
@@ -100,7 +112,60 @@ void check_adam(double decay, bool decoupled) {
   CHECK(right);
 }
 
+template <class T>
+void check_rmsprop(double momentum, double decay, bool centred) {
+  INFO("momentum " << momentum << ", decay " << decay << ", centred " << centred);
+  const double rate = 0.01, alpha = 0.8, epsilon = 1e-2;
+  const kernels::RmspropStep<T> step{.rate = static_cast<T>(rate),
+                                     .alpha = static_cast<T>(alpha),
+                                     .epsilon = static_cast<T>(epsilon),
+                                     .momentum = static_cast<T>(momentum),
+                                     .weight_decay = static_cast<T>(decay),
+                                     .one_minus_alpha = static_cast<T>(1 - alpha)};
+  const std::vector<T> start = Numbers(17).take<T>(longest);
+  bool right = true;
+  for (index_t n = 0; n <= longest; ++n) {
+    const std::vector<T> zeros(static_cast<std::size_t>(n));
+    Guarded<T> p(std::vector<T>(start.begin(), start.begin() + n), n % 16), square(zeros, (n * 3) % 16), mean(zeros, (n * 5) % 16), buffer(zeros, (n * 7) % 16);
+    for (int t = 1; t <= steps; ++t)
+      kernels::active<T>().update.rmsprop(step, gradient_at<T>(t).data(), square.data(), centred ? mean.data() : nullptr,
+                                          momentum == 0 ? nullptr : buffer.data(), p.data(), n);
+    for (index_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      RmspropModel model{start[at]};
+      for (int t = 1; t <= steps; ++t) model.step(gradient_at<T>(t)[at], rate, alpha, epsilon, momentum, decay, centred);
+      right = right && near(p[i], model.p) && near(square[i], model.square) && (!centred || near(mean[i], model.mean));
+    }
+    right = right && p.surroundings_untouched() && square.surroundings_untouched() && mean.surroundings_untouched() && buffer.surroundings_untouched();
+  }
+  CHECK(right);
+}
+
 }  // namespace
+
+TEMPLATE_TEST_CASE("rmsprop_follows_its_formula", "", float, double) {
+  on_every_isa([] {
+    for (const double momentum : {0.0, 0.9})
+      for (const double decay : {0.0, 0.1})
+        for (const bool centred : {false, true}) check_rmsprop<TestType>(momentum, decay, centred);
+  });
+}
+
+TEMPLATE_TEST_CASE("rmsprop_of_a_constant_gradient_never_takes_the_root_of_a_negative_variance", "", float, double) {
+  on_every_isa([] {
+    for (const TestType g : {TestType(0.1), TestType(0.3), TestType(7), TestType(1e-3)}) {
+      TestType p = 1, square = 0, mean = 0;
+      const TestType gradient = g;
+      const kernels::RmspropStep<TestType> step{TestType(0.001), TestType(0.7), TestType(1e-3), 0, 0, TestType(0.3)};
+      bool finite = true;
+      for (int t = 0; t < 300; ++t) {
+        kernels::active<TestType>().update.rmsprop(step, &gradient, &square, &mean, nullptr, &p, 1);
+        finite = finite && std::isfinite(p);
+      }
+      CHECK(finite);
+    }
+  });
+}
 
 TEMPLATE_TEST_CASE("sgd_follows_its_formula", "", float, double) {
   on_every_isa([] {

@@ -24,7 +24,7 @@ const std::map<std::string, Room>& rooms() {
       {"engine/core", {{}, {}}},
       {"engine/kernels", {{"engine/core"}, {"xsimd"}}},
       {"engine/tensor", {{"engine/core", "engine/kernels"}, {}}},
-      {"engine/io", {{"engine/core", "engine/kernels", "engine/tensor"}, {"zlib.h"}}},
+      {"engine/io", {{"engine/core", "engine/kernels", "engine/tensor"}, {"zlib.h", "nlohmann"}}},
       {"engine/autograd", {{"engine/core", "engine/kernels", "engine/tensor"}, {}}},
       {"engine/ops", {{"engine/core", "engine/kernels", "engine/tensor", "engine/autograd"}, {}}},
       {"optim", {{"engine/core", "engine/kernels", "engine/tensor", "engine/autograd", "engine/ops", "engine/io"}, {}}},
