@@ -191,7 +191,7 @@ Tensor embedding(const Tensor& table, const Tensor& index) {
   if (table.rank() != 2) throw ShapeError("embedding", cat("the table has shape ", table.shape()), "give (V, D)");
   Shape shape = index.shape();
   shape.push_back(table.shape()[1]);
-  return reshape(index_select(table, 0, view::reshape(index.detached(), {-1})), shape);
+  return reshape(index_select(table, 0, reshape(index, {index.numel()})), shape);
 }
 
 Tensor one_hot(const Tensor& index, index_t classes, DType dtype) {
