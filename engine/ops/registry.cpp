@@ -1,11 +1,14 @@
 #include "engine/ops/registry.hpp"
 
 #include "engine/core/text.hpp"
+#include "engine/ops/clustering_loss.hpp"
 #include "engine/ops/distance.hpp"
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/layout.hpp"
+#include "engine/ops/loss.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
+#include "engine/ops/quantize.hpp"
 #include "engine/ops/reduce.hpp"
 
 namespace gradus {
@@ -13,8 +16,8 @@ namespace gradus {
 const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> all = [] {
     std::vector<const OpDef*> ops;
-    for (const auto family :
-         {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(), distance_ops()})
+    for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(),
+                              distance_ops(), loss_ops(), classification_loss_ops(), clustering_loss_ops(), quantize_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();

@@ -31,9 +31,11 @@ TEST_CASE("indexing ops pass every check", "[ops]") { check_family("indexing"); 
 TEST_CASE("linear algebra ops pass every check", "[ops]") { check_family("linear algebra"); }
 TEST_CASE("maps from scores to weights pass every check", "[ops]") { check_family("normalize"); }
 TEST_CASE("distances pass every check", "[ops]") { check_family("distance"); }
+TEST_CASE("losses pass every check", "[ops]") { check_family("loss"); }
+TEST_CASE("ops that steer gradients pass every check", "[ops]") { check_family("control"); }
 
 TEST_CASE("every op belongs to a family that is checked and has a name of its own", "[ops]") {
-  const std::vector<std::string> families{"elementwise", "logic", "reduce", "layout", "indexing", "linear algebra", "normalize", "distance"};
+  const std::vector<std::string> families{"elementwise", "logic", "reduce", "layout", "indexing", "linear algebra", "normalize", "distance", "loss", "control"};
   std::vector<std::string> names;
   for (const OpDef* op : all_ops()) {
     CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
