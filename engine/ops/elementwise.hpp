@@ -64,6 +64,8 @@ namespace gradus {
 [[nodiscard]] Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 /// Conversion to another dtype; between f32 and f64 the gradient is converted back.
 [[nodiscard]] Tensor cast(const Tensor& x, DType dtype);
+/// x, through which no gradient flows; it stays on the tape, so that a replay computes it anew.
+[[nodiscard]] Tensor stop_gradient(const Tensor& x);
 
 /// `value` as a rank-0 tensor of x's dtype.
 [[nodiscard]] Tensor scalar_like(const Tensor& x, double value);

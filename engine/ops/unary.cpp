@@ -157,6 +157,20 @@ const OpDef cast_op = {
         },
 };
 
+const OpDef stop_gradient_op = {
+    .name = "stop_gradient",
+    .family = "control",
+    .formula = "y = x",
+    .shapes = "(...) -> (...)",
+    .law = "x itself, as a constant",
+    .gradient = GradientKind::zero,
+    .gradient_note = "stopped on purpose",
+    .shape = define::like_floating_input,
+    .forward = [](Run& r) { r.out() = r.in(0).detached(); },
+    .is_view = true,
+    .cases = [] { return cases_on<stop_gradient>(-2, 2); },
+};
+
 }  // namespace
 
 Tensor neg(const Tensor& x) { return apply(neg_op, {&x}); }
@@ -181,12 +195,14 @@ Tensor floor(const Tensor& x) { return apply(floor_op, {&x}); }
 Tensor ceil(const Tensor& x) { return apply(ceil_op, {&x}); }
 Tensor round(const Tensor& x) { return apply(round_op, {&x}); }
 Tensor cast(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : apply(cast_op, {&x}, dtype); }
+Tensor stop_gradient(const Tensor& x) { return apply(stop_gradient_op, {&x}); }
 Tensor scalar_like(const Tensor& x, double value) { return Tensor::scalar(value, x.dtype()); }
 
 std::span<const OpDef* const> unary_ops() {
-  static const OpDef* const all[] = {&neg_op,   &abs_op,   &sign_op,  &reciprocal_op, &square_op, &sqrt_op,    &rsqrt_op, &exp_op,  &expm1_op,
-                                     &log_op,   &log1p_op, &sin_op,   &cos_op,        &tanh_op,   &sigmoid_op, &erf_op,   &relu_op, &rectified_quadratic_op,
-                                     &floor_op, &ceil_op,  &round_op, &cast_op};
+  static const OpDef* const all[] = {&neg_op,   &abs_op,  &sign_op,    &reciprocal_op, &square_op,       &sqrt_op,
+                                     &rsqrt_op, &exp_op,  &expm1_op,   &log_op,        &log1p_op,        &sin_op,
+                                     &cos_op,   &tanh_op, &sigmoid_op, &erf_op,        &relu_op,         &rectified_quadratic_op,
+                                     &floor_op, &ceil_op, &round_op,   &cast_op,       &stop_gradient_op};
   return all;
 }
 
