@@ -25,6 +25,7 @@ struct ReduceOptions {
 /// The square root of var; gradient 0 where the variance is 0. (The op is called "std".)
 [[nodiscard]] Tensor stddev(const Tensor& x, const ReduceOptions& options = {}, index_t correction = 0);
 /// (sum |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity; any other p is an error. Gradient 0 at the zero vector. Of nothing: 0.
+/// p = 2 squares: elements beyond 1e154 (f32: 1e19) overflow, and as far below 1 they vanish.
 [[nodiscard]] Tensor norm(const Tensor& x, double p = 2, const ReduceOptions& options = {});
 /// Of a bool tensor: whether all, or any, are true. Of nothing: all is true, any is false. Not differentiable.
 [[nodiscard]] Tensor all(const Tensor& x, const ReduceOptions& options = {});
