@@ -37,14 +37,16 @@ TEST_CASE("normalisations of activations pass every check", "[ops]") { check_fam
 TEST_CASE("random ops pass every check", "[ops]") { check_family("random"); }
 TEST_CASE("losses pass every check", "[ops]") { check_family("loss"); }
 TEST_CASE("ops that steer gradients pass every check", "[ops]") { check_family("control"); }
-const std::vector<std::string> families{"elementwise",    "logic",     "reduce",   "scan",  "sort",   "layout", "indexing",
-                                        "linear algebra", "normalize", "distance", "norms", "random", "loss",   "control"};
-std::vector<std::string> names;
-for (const OpDef* op : all_ops()) {
-  CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
-  CHECK(std::find(names.begin(), names.end(), op->name) == names.end());
-  names.emplace_back(op->name);
-}
+
+TEST_CASE("every op belongs to a family that is checked and has a name of its own", "[ops]") {
+  const std::vector<std::string> families{"elementwise",    "logic",     "reduce",   "scan",  "sort",   "layout", "indexing",
+                                          "linear algebra", "normalize", "distance", "norms", "random", "loss",   "control"};
+  std::vector<std::string> names;
+  for (const OpDef* op : all_ops()) {
+    CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
+    CHECK(std::find(names.begin(), names.end(), op->name) == names.end());
+    names.emplace_back(op->name);
+  }
 }
 
 TEST_CASE("an unknown op name lists near ones", "[ops]") {
