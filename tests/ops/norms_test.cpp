@@ -115,6 +115,8 @@ TEST_CASE("norms refuse what they cannot do, and say why", "[norms]") {
   CHECK(message_of([&] { (void)layer_norm(x, {.bias = Tensor::ones({1, 3})}); }).find("bias has shape (1, 3)") != std::string::npos);
   CHECK(message_of([&] { (void)batch_norm(x, Tensor::ones({3}), Tensor::ones({2})); }).find("variance has shape (2,)") != std::string::npos);
   CHECK_THROWS_AS(batch_norm_train(Tensor::ones({1, 3}), Tensor::ones({3}), Tensor::ones({3})), ShapeError);
+  CHECK_THROWS_AS(batch_norm_train(x, Tensor::ones({1}), Tensor::ones({3})), ShapeError);
+  CHECK_THROWS_AS(batch_norm_train(x, Tensor::ones({3}), Tensor::scalar(1)), ShapeError);
   CHECK_NOTHROW(batch_norm_train(Tensor::ones({1, 3}), Tensor::ones({3}), Tensor::ones({3}), {.correction = 0}));
   CHECK_THROWS_AS(batch_norm_train(x, Tensor::ones({3}), Tensor::ones({3}), {.momentum = 1.5}), ValueError);
   CHECK_THROWS_AS(l2_normalize(x, 2), IndexError);
