@@ -33,9 +33,11 @@ TEST_CASE("maps from scores to weights pass every check", "[ops]") { check_famil
 TEST_CASE("distances pass every check", "[ops]") { check_family("distance"); }
 TEST_CASE("normalisations of activations pass every check", "[ops]") { check_family("norms"); }
 TEST_CASE("random ops pass every check", "[ops]") { check_family("random"); }
+TEST_CASE("convolutions and pools pass every check", "[ops]") { check_family("convolution"); }
 
 TEST_CASE("every op belongs to a family that is checked and has a name of its own", "[ops]") {
-  const std::vector<std::string> families{"elementwise", "logic", "reduce", "layout", "indexing", "linear algebra", "normalize", "distance", "norms", "random"};
+  const std::vector<std::string> families{"elementwise", "logic",    "reduce", "layout", "indexing",   "linear algebra",
+                                          "normalize",   "distance", "norms",  "random", "convolution"};
   std::vector<std::string> names;
   for (const OpDef* op : all_ops()) {
     CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
