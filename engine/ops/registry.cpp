@@ -18,7 +18,7 @@ const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> all = [] {
     std::vector<const OpDef*> ops;
     for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(),
-                              distance_ops(), norms_ops(), batch_norm_ops(), dropout_ops(), linear_ops(), einsum_ops(), conv_ops(), pool_ops()})
+                              distance_ops(), cdist_ops(), norms_ops(), batch_norm_ops(), dropout_ops(), linear_ops(), einsum_ops(), conv_ops(), pool_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();
