@@ -83,6 +83,9 @@ BatchNormStep batch_norm_train(const Tensor& x, const Tensor& running_mean, cons
   const index_t channels = x.shape()[axis], n = channels > 0 ? x.numel() / channels : 0;
   if (channels > 0 && n <= options.correction)
     throw ShapeError("batch_norm", cat(n, " elements a channel with correction ", options.correction), "a batch needs more of them than the correction");
+  for (const Tensor* running : {&running_mean, &running_variance})
+    if (running->shape() != Shape{channels})
+      throw ShapeError("batch_norm", cat("running statistics have shape ", running->shape(), ", x has ", channels, " channels"), "give one number a channel");
   if (!(options.momentum >= 0 && options.momentum <= 1)) throw ValueError("batch_norm", cat("momentum ", options.momentum), "it is from 0 to 1");
   ReduceOptions over;
   for (int i = 0; i < x.rank(); ++i)

@@ -1,7 +1,6 @@
 // Einstein sums of one or two tensors: diagonals and lone axes first, then one product of matrices.
 #include <algorithm>
 #include <cctype>
-#include <map>
 
 #include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
@@ -34,17 +33,15 @@ std::string name_of_label(index_t label) { return label < 0 ? cat("axis ", label
   throw ValueError("einsum", cat("'", equation, "': ", problem), "write it like 'bij,bjk->bik'");
 }
 
-// One operand or the output as written.
+// One operand or the output as written. Nothing here allocates: an equation is read anew at every call.
 struct Term {
-  std::string before, after;  // letters on either side of "..."
+  Labels before, after;  // letters on either side of "..."
   bool ellipsis = false;
 
-  [[nodiscard]] int letters() const { return static_cast<int>(before.size() + after.size()); }
   [[nodiscard]] Labels labels(int further) const {
-    Labels all;
-    for (const char c : before) all.push_back(c);
+    Labels all = before;
     for (int i = further; ellipsis && i >= 1; --i) all.push_back(-i);
-    for (const char c : after) all.push_back(c);
+    for (const index_t letter : after) all.push_back(letter);
     return all;
   }
 };
@@ -52,12 +49,13 @@ struct Term {
 Term parse_term(std::string_view equation, std::string_view text) {
   Term term;
   for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ' ') continue;
     if (text.substr(i, 3) == "...") {
       if (term.ellipsis) malformed(equation, "'...' stands twice in one term");
       term.ellipsis = true;
       i += 2;
     } else if (std::isalpha(static_cast<unsigned char>(text[i])) != 0) {
-      (term.ellipsis ? term.after : term.before) += text[i];
+      (term.ellipsis ? term.after : term.before).push_back(text[i]);
     } else {
       malformed(equation, cat("'", text[i], "' is no label"));
     }
@@ -66,41 +64,41 @@ Term parse_term(std::string_view equation, std::string_view text) {
 }
 
 // Without "->": the letters that occur once, sorted.
-Term implicit_output(const std::vector<Term>& terms) {
-  std::map<char, int> count;
+Term implicit_output(std::span<const Term> terms) {
   Term output;
-  for (const Term& term : terms) {
-    for (const char c : term.before + term.after) ++count[c];
-    output.ellipsis = output.ellipsis || term.ellipsis;
+  for (const Term& term : terms) output.ellipsis = output.ellipsis || term.ellipsis;
+  for (index_t letter = 'A'; letter <= 'z'; ++letter) {
+    std::ptrdiff_t times = 0;
+    for (const Term& term : terms)
+      for (const Labels* part : {&term.before, &term.after}) times += std::count(part->begin(), part->end(), letter);
+    if (times == 1) output.after.push_back(letter);
   }
-  for (const auto& [letter, times] : count)
-    if (times == 1) output.after += letter;
   return output;
 }
 
 Equation parse(std::string_view equation, std::span<const Tensor* const> operands) {
-  std::string text;
-  std::copy_if(equation.begin(), equation.end(), std::back_inserter(text), [](char c) { return c != ' '; });
-  const std::size_t arrow = text.find("->");
-  std::vector<Term> terms;
-  for (std::string_view left = std::string_view(text).substr(0, arrow);;) {
+  const std::size_t arrow = equation.find("->");
+  std::array<Term, 2> terms;
+  std::size_t count = 0;
+  for (std::string_view left = equation.substr(0, arrow);;) {
     const std::size_t comma = left.find(',');
-    terms.push_back(parse_term(equation, left.substr(0, comma)));
+    if (count < terms.size()) terms[count] = parse_term(equation, left.substr(0, comma));
+    ++count;
     if (comma == std::string_view::npos) break;
     left.remove_prefix(comma + 1);
   }
-  if (terms.size() != operands.size()) malformed(equation, cat("it names ", terms.size(), " operands, not ", operands.size()));
+  if (count != operands.size()) malformed(equation, cat("it names ", count, " operands, not ", operands.size()));
   Equation result;
   int most = 0;
-  for (std::size_t i = 0; i < terms.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     const Shape& shape = operands[i]->shape();
-    const int further = shape.rank() - terms[i].letters();
+    const int further = shape.rank() - terms[i].before.rank() - terms[i].after.rank();
     if (further < 0 || (further > 0 && !terms[i].ellipsis))
       throw ShapeError("einsum", cat("operand ", i, " of '", equation, "' has shape ", shape), "name each of its axes, or let '...' stand for some");
     result.operands[i] = terms[i].labels(further);
     most = std::max(most, further);
   }
-  const Term output = arrow == std::string::npos ? implicit_output(terms) : parse_term(equation, std::string_view(text).substr(arrow + 2));
+  const Term output = arrow == std::string_view::npos ? implicit_output(std::span(terms).first(count)) : parse_term(equation, equation.substr(arrow + 2));
   if (most > 0 && !output.ellipsis) malformed(equation, "the output lacks '...'");
   result.output = output.labels(most);
   for (int i = 0; i < result.output.rank(); ++i) {

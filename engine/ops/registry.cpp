@@ -3,6 +3,7 @@
 #include "engine/core/text.hpp"
 #include "engine/ops/activation.hpp"
 #include "engine/ops/clustering_loss.hpp"
+#include "engine/ops/conv.hpp"
 #include "engine/ops/distance.hpp"
 #include "engine/ops/dropout.hpp"
 #include "engine/ops/elementwise.hpp"
@@ -45,7 +46,10 @@ const std::vector<const OpDef*>& all_ops() {
                               loss_ops(),
                               classification_loss_ops(),
                               clustering_loss_ops(),
-                              quantize_ops()})
+                              quantize_ops(),
+                              cdist_ops(),
+                              conv_ops(),
+                              pool_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();

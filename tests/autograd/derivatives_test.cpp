@@ -8,6 +8,7 @@
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/reduce.hpp"
+#include "engine/tensor/view.hpp"
 #include "tests/catch.hpp"
 
 using namespace gradus;

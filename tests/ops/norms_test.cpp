@@ -99,6 +99,19 @@ TEST_CASE("batch_norm keeps its running statistics outside", "[norms]") {
   CHECK(std::fabs(sum(g).item()) < 1e-12);
 }
 
+TEST_CASE("batch_norm scales and shifts the channels of the axis it is given", "[norms]") {
+  const Tensor x = random_normal({2, 3, 4}, DType::f64, 1), mean = f64({1, 2, 3}), variance = f64({4, 0.25, 1}), weight = f64({2, -1, 3}),
+               bias = f64({0.5, 7, -2});
+  const Tensor y = batch_norm(x, mean, variance, {.weight = weight, .bias = bias, .eps = 1e-3});
+  for (index_t i = 0; i < 2; ++i)
+    for (index_t c = 0; c < 3; ++c)
+      for (index_t j = 0; j < 4; ++j)
+        CHECK(y.at({i, c, j}) == Approx((x.at({i, c, j}) - mean.at({c})) / std::sqrt(variance.at({c}) + 1e-3) * weight.at({c}) + bias.at({c})).epsilon(1e-12));
+  const Tensor last = view::transpose(x, 1, 2);
+  CHECK(all_close(batch_norm(last, mean, variance, {.axis = -1, .bias = bias}), view::transpose(batch_norm(x, mean, variance, {.bias = bias}), 1, 2), 1e-14));
+  CHECK(all_close(batch_norm_train(last, mean, variance, {.axis = 2}).running_variance, batch_norm_train(x, mean, variance).running_variance, 1e-14));
+}
+
 TEST_CASE("norms refuse what they cannot do, and say why", "[norms]") {
   const Tensor x = Tensor::ones({2, 3});
   for (const double eps : {0.0, -1.0, not_a_number, inf, 1e-60}) {
@@ -115,6 +128,8 @@ TEST_CASE("norms refuse what they cannot do, and say why", "[norms]") {
   CHECK(message_of([&] { (void)layer_norm(x, {.bias = Tensor::ones({1, 3})}); }).find("bias has shape (1, 3)") != std::string::npos);
   CHECK(message_of([&] { (void)batch_norm(x, Tensor::ones({3}), Tensor::ones({2})); }).find("variance has shape (2,)") != std::string::npos);
   CHECK_THROWS_AS(batch_norm_train(Tensor::ones({1, 3}), Tensor::ones({3}), Tensor::ones({3})), ShapeError);
+  CHECK_THROWS_AS(batch_norm_train(x, Tensor::ones({1}), Tensor::ones({3})), ShapeError);
+  CHECK_THROWS_AS(batch_norm_train(x, Tensor::ones({3}), Tensor::scalar(1)), ShapeError);
   CHECK_NOTHROW(batch_norm_train(Tensor::ones({1, 3}), Tensor::ones({3}), Tensor::ones({3}), {.correction = 0}));
   CHECK_THROWS_AS(batch_norm_train(x, Tensor::ones({3}), Tensor::ones({3}), {.momentum = 1.5}), ValueError);
   CHECK_THROWS_AS(l2_normalize(x, 2), IndexError);

@@ -1,4 +1,6 @@
-// Every registered op through every check: one test case an op family, one line of output a failure.
+// Every registered op through every check, one line of output a failure.
+#include <set>
+
 #include "engine/autograd/op_check.hpp"
 #include "engine/ops/registry.hpp"
 #include "tests/catch.hpp"
@@ -7,46 +9,24 @@ using namespace gradus;
 
 namespace {
 
-void check_family(std::string_view family) {
-  int seen = 0;
-  for (const OpDef* op : all_ops()) {
-    if (family != op->family) continue;
-    ++seen;
-    for (const CheckResult& result : check_op(*op)) {
-      INFO(result.op << ", " << result.check << ": " << result.detail);
+void check_ops(std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i)
+    for (const CheckResult& result : check_op(*all_ops()[i])) {
+      INFO(result.op << ": " << result.check << ": " << result.detail);
       CHECK(result.passed);
       CHECK((result.cases > 0 || result.check == "definition"));
     }
-  }
-  CHECK(seen > 0);
 }
 
 }  // namespace
 
-TEST_CASE("elementwise ops pass every check", "[ops]") { check_family("elementwise"); }
-TEST_CASE("logic ops pass every check", "[ops]") { check_family("logic"); }
-TEST_CASE("reductions pass every check", "[ops]") { check_family("reduce"); }
-TEST_CASE("scans pass every check", "[ops]") { check_family("scan"); }
-TEST_CASE("sorting ops pass every check", "[ops]") { check_family("sort"); }
-TEST_CASE("layout ops pass every check", "[ops]") { check_family("layout"); }
-TEST_CASE("indexing ops pass every check", "[ops]") { check_family("indexing"); }
-TEST_CASE("linear algebra ops pass every check", "[ops]") { check_family("linear algebra"); }
-TEST_CASE("maps from scores to weights pass every check", "[ops]") { check_family("normalize"); }
-TEST_CASE("distances pass every check", "[ops]") { check_family("distance"); }
-TEST_CASE("normalisations of activations pass every check", "[ops]") { check_family("norms"); }
-TEST_CASE("random ops pass every check", "[ops]") { check_family("random"); }
-TEST_CASE("losses pass every check", "[ops]") { check_family("loss"); }
-TEST_CASE("ops that steer gradients pass every check", "[ops]") { check_family("control"); }
+// One test a family would be a list to keep; one a half of the ops lets two run side by side.
+TEST_CASE("every op of the first half passes every check", "[ops]") { check_ops(0, all_ops().size() / 2); }
+TEST_CASE("every op of the second half passes every check", "[ops]") { check_ops(all_ops().size() / 2, all_ops().size()); }
 
-TEST_CASE("every op belongs to a family that is checked and has a name of its own", "[ops]") {
-  const std::vector<std::string> families{"elementwise",    "logic",     "reduce",   "scan",  "sort",   "layout", "indexing",
-                                          "linear algebra", "normalize", "distance", "norms", "random", "loss",   "control"};
-  std::vector<std::string> names;
-  for (const OpDef* op : all_ops()) {
-    CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
-    CHECK(std::find(names.begin(), names.end(), op->name) == names.end());
-    names.emplace_back(op->name);
-  }
+TEST_CASE("every op has a name of its own", "[ops]") {
+  std::set<std::string_view> names;
+  for (const OpDef* op : all_ops()) CHECK(names.insert(op->name).second);
 }
 
 TEST_CASE("an unknown op name lists near ones", "[ops]") {
