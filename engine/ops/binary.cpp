@@ -90,11 +90,9 @@ const OpDef pow_op = {.name = "pow",
                             const Tensor base = b.input(0), exponent = b.input(1), g = b.grad();
                             if (b.needs(0)) b.to(0, where(equal_to(exponent, 0.0), 0.0, unless_zero(g, g * (exponent * pow(base, exponent - 1.0)))));
                             if (!b.needs(1)) return;
-                            const Tensor at_zero = equal_to(base, 0.0), safe = where(at_zero, 1.0, base);
-                            // 0^b is flat in b from 0 upwards; below, it is infinite and so is its slope.
-                            const Tensor flat = less_equal(scalar_like(exponent, 0), exponent);
-                            const Tensor slope = unless_zero(g, g * (b.output() * log(where(flat, safe, base))));
-                            b.to(1, where(at_zero, where(flat, 0.0, slope), slope));
+                            // 0^b is flat in b from 0 upwards, as 1^b is; below, it is infinite and so is its slope.
+                            const Tensor flat = where(equal_to(base, 0.0), less_equal(scalar_like(exponent, 0), exponent), 0.0);
+                            b.to(1, unless_zero(g, g * (b.output() * log(where(flat, 1.0, base)))));
                           },
                       .saves = save::inputs | save::output,
                       .cases =

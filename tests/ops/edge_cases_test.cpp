@@ -131,7 +131,7 @@ TEST_CASE("powers_follow_the_table", "[edge]") {
   CHECK(d_base(-2, 0) == 0);
   CHECK(d_base(-2, 3) == Approx(12).epsilon(1e-14));
   CHECK(d_base(0, 1) == 1);
-  for (const double b : {0.5, 1.0, 3.0}) CHECK(d_exponent(0, b) == 0);
+  for (const double b : {0.0, 0.5, 1.0, 3.0}) CHECK(d_exponent(0, b) == 0);
   CHECK(d_exponent(2, 3) == Approx(8 * std::log(2.0)).epsilon(1e-14));
 }
 

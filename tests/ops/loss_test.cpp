@@ -231,6 +231,28 @@ TEST_CASE("class_weights_and_label_smoothing_are_the_formula", "[loss]") {
   CHECK(cross_entropy(logits, labels, {.class_weights = w}).item() == Approx(weighted / 3).epsilon(1e-14));
 }
 
+TEST_CASE("ignored_targets_do_not_weigh_in_the_mean", "[loss]") {
+  const Tensor logits = random_normal({4, 3}, DType::f64, 2), w = f64({0.5, 2, 3}), kept = index_select(logits, 0, classes({0, 2}));
+  for (const Reduction reduction : {total, Reduction::mean})
+    for (const double smoothing : {0.0, 0.2}) {
+      const Tensor whole =
+          cross_entropy(logits, classes({2, 9, 1, 9}), {.ignore_index = 9, .label_smoothing = smoothing, .class_weights = w, .reduction = reduction});
+      const Tensor part = cross_entropy(kept, classes({2, 1}), {.label_smoothing = smoothing, .class_weights = w, .reduction = reduction});
+      CHECK(whole.item() == Approx(part.item()).epsilon(1e-14));
+    }
+}
+
+TEST_CASE("classes_lie_along_the_last_axis_whatever_the_rank", "[loss]") {
+  const Tensor logits = random_normal({2, 3, 5}, DType::f64, 2), flat = reshape(logits, {6, 5}), labels = softmax(random_normal({2, 3, 5}, DType::f64, 3));
+  const Tensor target = Tensor::from(std::vector<std::int64_t>{0, 4, 2, -1, 3, 1}, {2, 3}), flat_target = reshape(target, {6});
+  const CrossEntropyOptions smoothed{.ignore_index = -1, .label_smoothing = 0.2};
+  CHECK(cross_entropy(logits, target, smoothed).item() == Approx(cross_entropy(flat, flat_target, smoothed).item()).epsilon(1e-14));
+  const CrossEntropyOptions soft{.label_smoothing = 0.2};
+  CHECK(cross_entropy(logits, labels, soft).item() == Approx(cross_entropy(flat, reshape(labels, {6, 5}), soft).item()).epsilon(1e-14));
+  CHECK(cross_entropy(logits, labels).item() == Approx(cross_entropy(flat, reshape(labels, {6, 5})).item()).epsilon(1e-14));
+  CHECK(kl_div(log_softmax(logits), labels).item() == Approx(kl_div(log_softmax(flat), reshape(labels, {6, 5})).item()).epsilon(1e-14));
+}
+
 TEST_CASE("what_has_no_weight_costs_nothing_however_improbable", "[edge]") {
   // A class masked out by -inf and labelled 0, and one whose weight is 0.
   const Tensor logits = f64({{0, 0, -inf}}), labels = f64({{0.25, 0.75, 0}});
@@ -244,6 +266,9 @@ TEST_CASE("what_has_no_weight_costs_nothing_however_improbable", "[edge]") {
   const Tensor p = f64({{0.5, 0.5, 0}, {0, 1, 0}}), log_q = f64({{std::log(0.5), std::log(0.5), -inf}, {std::log(0.25), std::log(0.75), -inf}});
   CHECK(all_close(kl_div(log_q, p, {none}), f64({0, -std::log(0.75)}), 1e-15, 1e-16));
   CHECK(kl_div(log_q, p).item() == Approx(-std::log(0.75) / 2));
+  // The slope of p ln p at 0 is taken as 0.
+  const Tensor q = f64({{0.5, 0.25, 0.25}}), slope = gradient([&](const Tensor&t) { return kl_div(log(q), t); }, f64({{1, 0, 0}}));
+  CHECK(all_close(slope, f64({{1 + std::log(2.0), std::log(4.0), std::log(4.0)}}), 1e-15));
   CHECK(all_finite(gradient([&](const Tensor& t) { return kl_div(log_q, t); }, p)));
   CHECK(equal(gradient([&](const Tensor& l) { return kl_div(l, p, {total}); }, log_q), -p));
   CHECK(kl_div(f64({-inf, 0}), f64({0.5, 0.5})).item() == inf);
