@@ -4,6 +4,7 @@
 #include "engine/ops/distance.hpp"
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/layout.hpp"
+#include "engine/ops/maps.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/reduce.hpp"
@@ -13,8 +14,8 @@ namespace gradus {
 const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> all = [] {
     std::vector<const OpDef*> ops;
-    for (const auto family :
-         {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(), distance_ops()})
+    for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(),
+                              sparse_map_ops(), gumbel_ops(), distance_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();
