@@ -1,12 +1,15 @@
 #include "engine/ops/registry.hpp"
 
 #include "engine/core/text.hpp"
+#include "engine/ops/attention.hpp"
 #include "engine/ops/distance.hpp"
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/maps.hpp"
+#include "engine/ops/masked_product.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
+#include "engine/ops/random_stream.hpp"
 #include "engine/ops/reduce.hpp"
 
 namespace gradus {
@@ -15,7 +18,7 @@ const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> all = [] {
     std::vector<const OpDef*> ops;
     for (const auto family : {core_ops(), unary_ops(), binary_ops(), logic_ops(), reduce_ops(), layout_ops(), indexing_ops(), matmul_ops(), normalize_ops(),
-                              sparse_map_ops(), gumbel_ops(), distance_ops()})
+                              sparse_map_ops(), gumbel_ops(), distance_ops(), masked_product_ops(), random_stream_ops(), attention_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();

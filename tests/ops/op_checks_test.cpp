@@ -31,9 +31,12 @@ TEST_CASE("indexing ops pass every check", "[ops]") { check_family("indexing"); 
 TEST_CASE("linear algebra ops pass every check", "[ops]") { check_family("linear algebra"); }
 TEST_CASE("maps from scores to weights pass every check", "[ops]") { check_family("normalize"); }
 TEST_CASE("distances pass every check", "[ops]") { check_family("distance"); }
+TEST_CASE("random ops pass every check", "[ops]") { check_family("random"); }
+TEST_CASE("attention passes every check", "[ops]") { check_family("attention"); }
 
 TEST_CASE("every op belongs to a family that is checked and has a name of its own", "[ops]") {
-  const std::vector<std::string> families{"elementwise", "logic", "reduce", "layout", "indexing", "linear algebra", "normalize", "distance"};
+  const std::vector<std::string> families{"elementwise",    "logic",     "reduce",   "layout", "indexing",
+                                          "linear algebra", "normalize", "distance", "random", "attention"};
   std::vector<std::string> names;
   for (const OpDef* op : all_ops()) {
     CHECK(std::find(families.begin(), families.end(), op->family) != families.end());
