@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "engine/core/events.hpp"
-#include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
+#include "engine/ops/map_rows.hpp"
 #include "engine/ops/reduce.hpp"
 
 namespace gradus {
@@ -12,47 +12,15 @@ namespace {
 
 using define::Inputs;
 
-struct MapAttributes {
-  index_t axis;
-  double inverse_temperature;
-};
-
-void like_input_along_axis(Run& r) {
-  define::like_floating_input(r);
-  (void)normalize_axis(r.attr<MapAttributes>().axis, r.in(0).rank(), r.name());
-  define::require_positive(r.name(), "the inverse temperature", r.attr<MapAttributes>().inverse_temperature);
-}
-
-// Brings the axis last, hands contiguous rows of up to `N` tensors to f(pointers, rows, n), and puts the result back.
-template <std::size_t N, class F>
-void along_axis(const std::array<Tensor, N>& in, Tensor& out, index_t axis_argument, F&& f) {
-  const int axis = normalize_axis(axis_argument, out.rank(), "axis"), last = out.rank() - 1;
-  const index_t n = out.shape()[axis], rows = n > 0 ? out.numel() / n : 0;
-  visit_floating(out.dtype(), "axis", [&](auto tag) {
-    using T = decltype(tag);
-    std::array<Tensor, N> moved;
-    std::array<const T*, N> from;
-    for (std::size_t i = 0; i < N; ++i) {
-      moved[i] = contiguous(axis == last ? in[i] : view::transpose(in[i], axis, last));
-      from[i] = moved[i].template data<T>();
-    }
-    Tensor target = axis == last ? out : Tensor::empty(moved[0].shape(), out.dtype());
-    T* to = target.mutable_data<T>();
-    compute::parallel_rows(rows, n, [&](index_t row, index_t count) {
-      std::array<const T*, N> at;
-      for (std::size_t i = 0; i < N; ++i) at[i] = from[i] + row * n;
-      f(at, to + row * n, count, n);
-    });
-    if (axis != last) copy_into(out, view::transpose(target, axis, last));
-  });
-}
+using define::along_axis;
+using define::is_negative_infinity;
+using define::like_input_along_axis;
+using define::MapAttributes;
 
 template <class T>
 const kernels::SoftmaxKernels<T>& rows_kernels() {
   return kernels::active<T>().softmax;
 }
-
-Tensor negative_infinity_mask(const Tensor& x) { return equal_to(x, -std::numeric_limits<double>::infinity()); }
 
 std::vector<OpCase> map_cases(Tensor (*last)(Inputs), Tensor (*first)(Inputs), Tensor (*middle)(Inputs), double low, double high) {
   const auto in = [&](const Shape& shape) { return uniform_input(shape, low, high); };
@@ -98,8 +66,8 @@ const OpDef softmax_op = {
           if (x.size(a.axis) == 0) return x * 1.0;
           const ReduceOptions along{.axes = {a.axis}, .keep = true};
           const Tensor top = max(x, along).detached();
-          const Tensor masked = negative_infinity_mask(x);
-          const Tensor weights = where(masked, 0.0, exp(a.inverse_temperature * (x - where(negative_infinity_mask(top), 0.0, top))));
+          const Tensor masked = is_negative_infinity(x);
+          const Tensor weights = where(masked, 0.0, exp(a.inverse_temperature * (x - where(is_negative_infinity(top), 0.0, top))));
           const Tensor total = sum(weights, along);
           return where(masked, 0.0, weights / where(equal_to(total, 0.0), 1.0, total));
         },
@@ -133,7 +101,7 @@ const OpDef log_softmax_op = {
     .vjp =
         [](Vjp& b) {
           const auto& a = b.attr<MapAttributes>();
-          const Tensor masked = negative_infinity_mask(b.output());
+          const Tensor masked = is_negative_infinity(b.output());
           const Tensor g = where(masked, 0.0, b.grad());
           b.to(0, a.inverse_temperature * (g - exp(b.output()) * sum(g, {.axes = {a.axis}, .keep = true})));
         },
@@ -226,26 +194,40 @@ const OpDef normalized_linear_op = {
         },
 };
 
-// With the temperature a tensor, scaling is an op of its own, in which masked entries take no part: -inf * 0 would be NaN.
-Tensor scaled(const Tensor& x, const Tensor& beta) {
-  if (beta.rank() != 0) throw ShapeError("softmax", cat("the inverse temperature has shape ", beta.shape()), "give a number or a rank-0 tensor");
-  const Tensor masked = negative_infinity_mask(x);
-  return where(masked, x, beta * where(masked, 0.0, x));
-}
-
-Tensor apply_map(const OpDef& op, const Tensor& x, const SoftmaxOptions& options) {
-  const Number& beta = options.inverse_temperature;
-  if (!beta.is_tensor()) return apply(op, {&x}, MapAttributes{options.axis, beta.value()});
-  define::require_positive(op.name, "the inverse temperature", beta.value());
-  const Tensor y = scaled(x, beta.tensor());
-  return apply(op, {&y}, MapAttributes{options.axis, 1});
+Tensor apply_softmax(const OpDef& op, const Tensor& x, const MapOptions& options) {
+  const define::MapScores scores = define::map_scores(op.name, x, options);
+  return apply(op, {&scores.x}, MapAttributes{options.axis, scores.inverse_temperature});
 }
 
 }  // namespace
 
+void define::like_input_along_axis(Run& r) {
+  like_floating_input(r);
+  (void)normalize_axis(r.attr<MapAttributes>().axis, r.in(0).rank(), r.name());
+  require_positive(r.name(), "the inverse temperature", r.attr<MapAttributes>().inverse_temperature);
+}
+
+Tensor define::scaled_scores(const char* op, const Tensor& x, const Number& beta) {
+  require_positive(op, "the inverse temperature", beta.value());
+  if (!beta.is_tensor()) return beta.value() == 1 ? x : beta.value() * x;
+  if (beta.tensor().rank() != 0) throw ShapeError(op, cat("the inverse temperature has shape ", beta.tensor().shape()), "give a number or a rank-0 tensor");
+  const Tensor masked = is_negative_infinity(x);
+  return where(masked, x, beta.tensor() * where(masked, 0.0, x));
+}
+
+define::MapScores define::map_scores(const char* op, const Tensor& x, const MapOptions& options) {
+  const Number& beta = options.inverse_temperature;
+  const Tensor& mask = options.mask;
+  if (!mask.defined()) return beta.is_tensor() ? MapScores{scaled_scores(op, x, beta), 1} : MapScores{x, beta.value()};
+  if (broadcast_shapes(mask.shape(), x.shape(), op) != x.shape())
+    throw ShapeError(op, cat("the mask has shape ", mask.shape(), ", the scores ", x.shape()), "the mask must broadcast to the scores");
+  if (mask.dtype() != DType::boolean) return {scaled_scores(op, x, beta) + mask, 1};
+  return map_scores(op, where(mask, x, -std::numeric_limits<double>::infinity()), {.axis = options.axis, .inverse_temperature = beta});
+}
+
 double hardmax_tolerance(DType dtype) { return dtype == DType::f64 ? 1e-9 : 1e-6; }
-Tensor softmax(const Tensor& x, const SoftmaxOptions& options) { return apply_map(softmax_op, x, options); }
-Tensor log_softmax(const Tensor& x, const SoftmaxOptions& options) { return apply_map(log_softmax_op, x, options); }
+Tensor softmax(const Tensor& x, const MapOptions& options) { return apply_softmax(softmax_op, x, options); }
+Tensor log_softmax(const Tensor& x, const MapOptions& options) { return apply_softmax(log_softmax_op, x, options); }
 Tensor hardmax(const Tensor& x, index_t axis) { return apply(hardmax_op, {&x}, MapAttributes{axis, 1}); }
 Tensor normalized_linear(const Tensor& x, index_t axis) { return apply(normalized_linear_op, {&x}, MapAttributes{axis, 1}); }
 

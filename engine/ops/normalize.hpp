@@ -22,15 +22,18 @@ class Number {
   std::variant<double, Tensor> value_;
 };
 
-struct SoftmaxOptions {
+struct MapOptions {
   index_t axis = -1;
-  Number inverse_temperature = 1.0;  ///< finite and > 0; the limit is hardmax
+  Number inverse_temperature = 1.0;  ///< beta, finite and > 0; the limit is hardmax
+  /// Broadcasts to the scores. Of dtype bool: true keeps an entry, the others are not read and weigh 0. Floating: added to
+  /// beta x, -inf masking an entry.
+  Tensor mask{};
 };
 
 /// y_i = e^{beta x_i} / sum_j e^{beta x_j}. Weights below the smallest normal number are exactly 0; +inf makes the row NaN.
-[[nodiscard]] Tensor softmax(const Tensor& x, const SoftmaxOptions& options = {});
+[[nodiscard]] Tensor softmax(const Tensor& x, const MapOptions& options = {});
 /// ln softmax(x); of a row of nothing but -inf: -inf with gradient 0.
-[[nodiscard]] Tensor log_softmax(const Tensor& x, const SoftmaxOptions& options = {});
+[[nodiscard]] Tensor log_softmax(const Tensor& x, const MapOptions& options = {});
 /// The limit of softmax for beta to infinity: uniform over the entries within tolerance * (1 + |max|) of the maximum, the
 /// tolerance being 1e-9 in f64 and 1e-6 in f32. Gradient zero almost everywhere.
 [[nodiscard]] Tensor hardmax(const Tensor& x, index_t axis = -1);

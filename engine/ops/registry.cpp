@@ -2,6 +2,7 @@
 
 #include "engine/core/text.hpp"
 #include "engine/ops/activation.hpp"
+#include "engine/ops/attention.hpp"
 #include "engine/ops/clustering_loss.hpp"
 #include "engine/ops/conv.hpp"
 #include "engine/ops/distance.hpp"
@@ -10,10 +11,13 @@
 #include "engine/ops/layout.hpp"
 #include "engine/ops/linear.hpp"
 #include "engine/ops/loss.hpp"
+#include "engine/ops/maps.hpp"
+#include "engine/ops/masked_product.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/norms.hpp"
 #include "engine/ops/quantize.hpp"
+#include "engine/ops/random_stream.hpp"
 #include "engine/ops/reduce.hpp"
 #include "engine/ops/scan.hpp"
 #include "engine/ops/sort.hpp"
@@ -49,7 +53,12 @@ const std::vector<const OpDef*>& all_ops() {
                               quantize_ops(),
                               cdist_ops(),
                               conv_ops(),
-                              pool_ops()})
+                              pool_ops(),
+                              sparse_map_ops(),
+                              gumbel_ops(),
+                              masked_product_ops(),
+                              random_stream_ops(),
+                              attention_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;
   }();
