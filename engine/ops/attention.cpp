@@ -1,41 +1,21 @@
 #include "engine/ops/attention.hpp"
 
 #include "engine/ops/attention_blocks.hpp"
-#include "engine/ops/distance.hpp"
+#include "engine/ops/attention_parts.hpp"
+#include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
-#include "engine/ops/map_rows.hpp"
-#include "engine/ops/masked_product.hpp"
-#include "engine/ops/matmul.hpp"
 #include "engine/ops/random_stream.hpp"
-#include "engine/ops/reduce.hpp"
 
 namespace gradus {
 namespace {
 
 using define::AttentionAttributes;
 using define::AttentionInputs;
-using define::batch_of;
 using define::Inputs;
+using define::inputs_of;
 using define::with_matrix;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// Where the inputs of an op are: in a Run or, saved, in a Vjp.
-template <class Get>
-AttentionInputs inputs_of(const AttentionAttributes& a, int count, Get&& get) {
-  AttentionInputs in{get(0), get(1), get(2), {}, {}, {}};
-  int next = 3;
-  if (a.tensor_temperature) in.beta = get(next++);
-  if (a.dropped) in.stream = get(next++);
-  while (next < count) in.masks.push_back(get(next++));
-  return in;
-}
-AttentionInputs inputs_of(const Run& r) {
-  return inputs_of(r.attr<AttentionAttributes>(), r.inputs(), [&](int i) { return r.in(i); });
-}
-AttentionInputs inputs_of(const Vjp& b) {
-  return inputs_of(b.attr<AttentionAttributes>(), b.inputs(), [&](int i) { return b.input(i); });
-}
 
 void check_sizes(const AttentionInputs& in, const char* op) {
   const Shape &q = in.q.shape(), &k = in.k.shape(), &v = in.v.shape();
@@ -74,138 +54,6 @@ void check_attention(Run& r) {
   if (a.map == MapKind::log_softmax) throw ValueError(r.name(), "log_softmax gives logarithms of weights", "use softmax");
   r.declare(with_matrix(batch, in.q.size(-2), in.v.size(-1)), in.q.dtype());
   r.declare(with_matrix(batch, in.q.size(-2), 2), in.q.dtype());
-}
-
-// ---- the parts -------------------------------------------------------------------------------------------------------------------
-
-// All bool masks as one, and all additive masks as one; undefined where there are none.
-struct Masks {
-  Tensor keep, shift;
-};
-Masks combined(const AttentionInputs& in, const AttentionAttributes& a) {
-  Masks masks;
-  const auto also_keep = [&](const Tensor& mask) { masks.keep = masks.keep.defined() ? where(masks.keep, mask, Tensor::zeros({}, DType::boolean)) : mask; };
-  for (const Tensor& mask : in.masks) {
-    if (mask.dtype() == DType::boolean) also_keep(mask);
-    else masks.shift = masks.shift.defined() ? masks.shift + mask : mask;
-  }
-  if (a.causal) also_keep(greater_equal(unsqueeze(Tensor::arange(in.q.size(-2)), -1), Tensor::arange(in.k.size(-2))));
-  return masks;
-}
-
-Tensor times(const Tensor& a, const Tensor& b, const Tensor& keep) { return keep.defined() ? masked_matmul(a, b, keep) : matmul(a, b); }
-Tensor sampled(const Tensor& a, const Tensor& b, const Tensor& keep) { return keep.defined() ? sampled_matmul(a, b, keep) : matmul(a, b); }
-Tensor transposed(const Tensor& t) { return t.defined() ? transpose(t) : t; }
-
-// (batch, Tq, Tk)
-Tensor scores_of(const AttentionInputs& in, const AttentionAttributes& a, const Tensor& keep) {
-  Tensor raw;
-  if (a.score != Score::euclidean) raw = sampled(in.q, transpose(in.k), keep);
-  else raw = keep.defined() ? sampled_squared_distance(in.q, in.k, keep) : squared_distance(in.q, in.k);
-  const double factor = define::score_factor(a.score, in.q.size(-1));
-  const Tensor scores = factor == 1 ? raw : factor == -1 ? -raw : factor * raw;
-  const Shape all = with_matrix(in.batch(), in.q.size(-2), in.k.size(-2));
-  return scores.shape() == all ? scores : expand(scores, all);
-}
-
-Number temperature(const AttentionInputs& in, const AttentionAttributes& a) { return in.beta.defined() ? Number(in.beta) : Number(a.inverse_temperature); }
-
-Tensor weights_of(const AttentionInputs& in, const AttentionAttributes& a, const Tensor& scores, const Masks& masks) {
-  const MapSpec map{.kind = a.map, .inverse_temperature = temperature(in, a), .alpha = a.alpha, .hard = a.hard, .seed = a.map_seed};
-  if (masks.keep.defined() && masks.shift.defined()) return apply_map(scores, map, -1, where(masks.keep, masks.shift, -infinity));
-  return apply_map(scores, map, -1, masks.keep.defined() ? masks.keep : masks.shift);
-}
-
-Tensor dropped(const AttentionInputs& in, const AttentionAttributes& a, const Tensor& weights) {
-  return a.dropped ? dropout_by_stream(weights, in.stream, a.dropout, a.dropout_seed) : weights;
-}
-
-AttentionResult by_parts(const AttentionInputs& in, const AttentionAttributes& a) {
-  const Masks masks = combined(in, a);
-  const Tensor weights = weights_of(in, a, scores_of(in, a, masks.keep), masks);
-  return {times(dropped(in, a, weights), in.v, masks.keep), weights};
-}
-
-Tensor composite(Run& r) { return by_parts(inputs_of(r), r.attr<AttentionAttributes>()).output; }
-
-// ---- backward of the fused op ----------------------------------------------------------------------------------------------------
-
-// dL / d(beta score + masks) from dL / dweights.
-Tensor through_map(const AttentionInputs& in, const AttentionAttributes& a, const Tensor& scores, const Masks& masks, const Tensor& weights, const Tensor& g) {
-  const ReduceOptions along{.axes = {-1}, .keep = true};
-  if (a.map == MapKind::softmax) {
-    const Tensor weighted = where(equal_to(weights, 0.0), 0.0, weights * g);
-    return weighted - weights * sum(weighted, along);
-  }
-  Tensor z = define::scaled_scores("attention", scores, temperature(in, a));
-  Tensor reached = masks.keep;
-  if (masks.shift.defined()) {
-    z = z + masks.shift;
-    const Tensor present = not_equal(z, scalar_like(z, -infinity));
-    reached = reached.defined() ? where(reached, present, Tensor::zeros({}, DType::boolean)) : present;
-  }
-  if (reached.defined()) z = where(reached, z, 0.0);
-  const Tensor total = sum(z, along), zero = equal_to(total, 0.0);
-  const Tensor slopes = where(zero, 0.0, (g - sum(weights * g, along)) / where(zero, 1.0, total));
-  return reached.defined() ? where(reached, slopes, 0.0) : slopes;
-}
-
-// The gradients of the scores as those of queries and keys.
-void through_scores(Vjp& b, const AttentionInputs& in, const AttentionAttributes& a, const Tensor& keep, const Tensor& gradient) {
-  const Tensor g = define::score_factor(a.score, in.q.size(-1)) * gradient, g_keys = transpose(g), keep_keys = transposed(keep);
-  if (a.score != Score::euclidean) {
-    if (b.needs(0)) b.to(0, times(g, in.k, keep));
-    if (b.needs(1)) b.to(1, times(g_keys, in.q, keep_keys));
-    return;
-  }
-  // A point that no entry reads is not to be multiplied by its sum of 0.
-  const auto times_sum = [](const Tensor& point, const Tensor& slopes, const Tensor& kept) {
-    const Tensor total = sum(slopes, {.axes = {-1}, .keep = true});
-    if (!kept.defined() || kept.numel() == 0) return point * total;
-    return where(greater(max(cast(kept, point.dtype()), {.axes = {-1}, .keep = true}), 0.0), point, 0.0) * total;
-  };
-  if (b.needs(0)) b.to(0, 2.0 * (times_sum(in.q, g, keep) - times(g, in.k, keep)));
-  if (b.needs(1)) b.to(1, 2.0 * (times_sum(in.k, g_keys, keep_keys) - times(g_keys, in.q, keep_keys)));
-}
-
-void attention_vjp(Vjp& b) {
-  const auto& a = b.attr<AttentionAttributes>();
-  const AttentionInputs in = inputs_of(b);
-  const Masks masks = combined(in, a);
-  const Tensor scores = scores_of(in, a, masks.keep), weights = weights_of(in, a, scores, masks);
-  if (b.needs(2)) b.to(2, times(transpose(dropped(in, a, weights)), b.grad(), transposed(masks.keep)));
-  const Tensor to_weights = dropped(in, a, sampled(b.grad(), transpose(in.v), masks.keep));
-  const Tensor g = through_map(in, a, scores, masks, weights, to_weights);
-  const int first_mask = b.inputs() - static_cast<int>(in.masks.size());
-  for (int i = first_mask; i < b.inputs(); ++i)
-    if (b.needs(i)) b.to(i, g);
-  if (!a.tensor_temperature) return through_scores(b, in, a, masks.keep, a.inverse_temperature * g);
-  if (b.needs(3)) b.to(3, sum(where(equal_to(g, 0.0), 0.0, g * scores)));
-  through_scores(b, in, a, masks.keep, in.beta * g);
-}
-
-void attention_fused_vjp(Vjp& b) {
-  const auto& a = b.attr<AttentionAttributes>();
-  const AttentionInputs in = inputs_of(b);
-  // The gradient of an additive mask is a matrix of the size that the blocks avoid.
-  for (int i = b.inputs() - static_cast<int>(in.masks.size()); i < b.inputs(); ++i)
-    if (b.needs(i)) return attention_vjp(b);
-  const Shape batch = in.batch();
-  const DType dtype = in.q.dtype();
-  const auto room = [&](index_t rows, index_t columns) { return Tensor::empty(with_matrix(batch, rows, columns), dtype); };
-  const bool temperature_too = a.tensor_temperature && b.needs(3);
-  define::AttentionGradients g;
-  if (b.needs(0) || temperature_too) g.q = room(in.q.size(-2), in.q.size(-1));
-  if (temperature_too) g.beta = Tensor::empty({}, dtype);
-  if (b.needs(1) || b.needs(2)) {
-    g.k = room(in.k.size(-2), in.k.size(-1));
-    g.v = room(in.v.size(-2), in.v.size(-1));
-  }
-  define::attention_backward(in, a, b.output(0), b.output(1), b.grad(), g);
-  if (g.q.defined()) b.to(0, g.q);
-  if (g.k.defined()) b.to(1, g.k);
-  if (g.v.defined()) b.to(2, g.v);
-  if (g.beta.defined()) b.to(3, g.beta);
 }
 
 // ---- calls -----------------------------------------------------------------------------------------------------------------------
@@ -384,9 +232,9 @@ const OpDef attention_op = {
     .law = law,
     .shape = check_attention,
     .forward = [](Run& r) { define::attention_forward(inputs_of(r), r.attr<AttentionAttributes>(), r.out(0), r.out(1)); },
-    .vjp = attention_vjp,
-    .fused_vjp = attention_fused_vjp,
-    .composite = composite,
+    .vjp = define::attention_vjp,
+    .fused_vjp = define::attention_fused_vjp,
+    .composite = [](Run& r) { return define::attention_by_parts(inputs_of(r), r.attr<AttentionAttributes>()).output; },
     .saves = save::inputs | save::output,
     .cases = fused_cases,
 };
@@ -399,7 +247,7 @@ const OpDef attention_by_parts_op = {
     .law = law,
     .gradient_note = "of hardmax and hard gumbel_softmax weights: that of the map",
     .shape = check_attention,
-    .composite = composite,
+    .composite = [](Run& r) { return define::attention_by_parts(inputs_of(r), r.attr<AttentionAttributes>()).output; },
     .cases = parts_cases,
 };
 
@@ -417,7 +265,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 AttentionResult attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSpec& spec) {
   Call call = call_of(q, k, v, spec);
   make_ready(attention_by_parts_op, call, q);
-  const AttentionResult result = by_parts(call.in, call.attributes);
+  const AttentionResult result = define::attention_by_parts(call.in, call.attributes);
   return {join_heads(result.output, spec.heads), result.weights};
 }
 

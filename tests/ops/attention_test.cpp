@@ -351,6 +351,32 @@ TEST_CASE("attention_is_the_same_for_any_number_of_threads", "[attention]") {
   set_thread_count(before);
 }
 
+TEST_CASE("attention_of_many_items_has_the_bits_of_few", "[attention]") {
+  const Tensor q = normal({17, 70, 4}, 1), k = normal({17, 140, 4}, 2), v = normal({17, 140, 3}, 3), cotangent = normal({17, 70, 3}, 4);
+  const Tensor beta = Tensor::scalar(0.8, DType::f64), mask = coins({70, 140}, 5);
+  for (const Score score : {Score::dot, Score::euclidean}) {
+    const auto of = [&](index_t first, index_t last) {
+      const auto part = [&](const Tensor& t) { return view::slice(t, 0, {first, last}); };
+      Tape tape;
+      const Tensor b = tape.variable(beta), a = tape.variable(part(q)), c = tape.variable(part(k)), d = tape.variable(part(v));
+      const Tensor y = attention(a, c, d, {.score = score, .map = {.inverse_temperature = b}, .mask = mask, .causal = true});
+      const Gradients g = tape.backward(y, {.cotangent = part(cotangent)});
+      return std::pair{Outcome{y.detached(), g.of(a), g.of(c), g.of(d)}, g.of(b).item()};
+    };
+    const auto [many, d_beta] = of(0, 17);
+    const auto [few, d_first] = of(0, 9);
+    const auto [rest, d_rest] = of(9, 17);
+    const auto same = [](const Tensor& all, const Tensor& first, const Tensor& last) {
+      return bit_equal(view::slice(all, 0, {0, 9}), first) && bit_equal(view::slice(all, 0, {9, 17}), last);
+    };
+    CHECK(same(many.output, few.output, rest.output));
+    CHECK(same(many.q, few.q, rest.q));
+    CHECK(same(many.k, few.k, rest.k));
+    CHECK(same(many.v, few.v, rest.v));
+    CHECK(d_beta == Approx(d_first + d_rest).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("fused_attention_holds_no_matrix_of_weights", "[attention]") {
   const index_t t = 3000;
   const std::int64_t matrix = t * t * 4;

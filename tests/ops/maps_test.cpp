@@ -90,7 +90,9 @@ TEST_CASE("maps_and_their_gradients_equal_the_reference", "[maps][reference]") {
 TEST_CASE("map_row_all_masked_gives_zeros_and_no_gradient", "[maps][edge]") {
   const Tensor x = f64({{1, 2, 3, 4}, {-inf, -inf, -inf, -inf}, {0, -1, 5, 2}}), nan_row = f64({{1, 2, 3, 4}, {not_a_number, 0, 0, 0}, {0, -1, 5, 2}});
   const Tensor mask = greater(f64({{1}, {0}, {1}}), 0.0), cotangent = f64({{1, 2, 3, 4}, {inf, not_a_number, 1, 2}, {3, 1, 4, 1}});
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     INFO(name);
     const auto run = [&](const Tensor& scores, const MapOptions& options) {
       const Tensor y = map(scores, options);
@@ -113,7 +115,9 @@ TEST_CASE("masked_entries_weigh_nothing_and_the_rest_is_the_truncated_row", "[ma
   const Tensor whole = f64({{0.1, not_a_number, 0.4, 7, 0.2}}), kept = f64({{0.1, 0.4, 0.2}});
   const Tensor mask = greater(f64({1, 0, 1, 0, 1}), 0.0), cotangent = f64({{0.3, inf, -2, 100, 1}}), kept_cotangent = f64({{0.3, -2, 1}});
   const Tensor index = Tensor::of({0, 2, 4}, DType::i64);
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     if (std::string_view(name).starts_with("gumbel")) continue;  // its noise goes by place
     INFO(name);
     const Tensor y = map(whole, {.inverse_temperature = 2.0, .mask = mask}), expected = map(kept, {.inverse_temperature = 2.0});
@@ -131,7 +135,9 @@ TEST_CASE("masked_entries_weigh_nothing_and_the_rest_is_the_truncated_row", "[ma
 
 TEST_CASE("an_additive_mask_comes_after_the_temperature", "[maps]") {
   const Tensor x = random_normal({3, 5}, DType::f64, 1), bias = random_normal({5}, DType::f64, 2);
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     if (std::string_view(name).starts_with("gumbel")) continue;
     INFO(name);
     CHECK(all_close(map(x, {.inverse_temperature = 3.0, .mask = bias}), map(3.0 * x + bias, {}), 1e-12, 1e-14));
@@ -142,7 +148,9 @@ TEST_CASE("an_additive_mask_comes_after_the_temperature", "[maps]") {
 
 TEST_CASE("temperature_scales_the_scores_of_every_map", "[maps][edge]") {
   const Tensor x = random_normal({4, 6}, DType::f64, 1);
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     INFO(name);
     for (const double beta : {0.1, 0.5, 2.0, 10.0}) {
       const Tensor number = map(x, {.inverse_temperature = beta});
@@ -157,7 +165,9 @@ TEST_CASE("temperature_scales_the_scores_of_every_map", "[maps][edge]") {
 }
 
 TEST_CASE("sparse_maps_stay_on_the_simplex_for_huge_scores_and_with_minus_infinity", "[maps][edge]") {
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     INFO(name);
     for (const DType dtype : {DType::f64, DType::f32})
       for (const Nested& row :
@@ -172,7 +182,9 @@ TEST_CASE("sparse_maps_stay_on_the_simplex_for_huge_scores_and_with_minus_infini
 }
 
 TEST_CASE("nan_or_infinity_makes_its_row_nan_at_every_place", "[maps][edge]") {
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     INFO(name);
     for (const double poison : {not_a_number, inf})
       for (index_t n = 1; n <= 19; n += 3)
@@ -188,11 +200,13 @@ TEST_CASE("nan_or_infinity_makes_its_row_nan_at_every_place", "[maps][edge]") {
 
 TEST_CASE("map_gradients_do_not_depend_on_rank_or_axis", "[maps][edge]") {
   const Tensor x = random_normal({2, 3}, DType::f64, 4), cotangent = random_normal({2, 3}, DType::f64, 5);
-  for (const auto& [name, map] : simplex_maps) {
+  for (const NamedMap& named : simplex_maps) {
+    const auto map = named.map;
+    const char* const name = named.name;
     if (std::string_view(name) == "normmax inf") continue;
     INFO(name);
     const bool random = std::string_view(name).starts_with("gumbel");
-    const auto along = [&map = map](index_t axis) { return [&map, axis](const Tensor& t) { return map(t, {.axis = axis}); }; };
+    const auto along = [map](index_t axis) { return [map, axis](const Tensor& t) { return map(t, {.axis = axis}); }; };
     const Tensor expected = gradient(along(-1), x, cotangent);
     CHECK(equal(gradient(along(-1), view::reshape(x, {2, 1, 3}), view::reshape(cotangent, {2, 1, 3})), view::reshape(expected, {2, 1, 3})));
     CHECK(equal(gradient(along(2), view::reshape(x, {1, 2, 3}), view::reshape(cotangent, {1, 2, 3})), view::reshape(expected, {1, 2, 3})));
