@@ -76,12 +76,15 @@ Tensor kept_targets(const Run& r) {
 // The input with ignored rows replaced by zeros: whatever they hold is seen neither forward nor backward.
 Tensor kept_rows(const Run& r, const Tensor& kept) { return kept.defined() ? where(unsqueeze(kept, -1), r.in(0), 0.0) : r.in(0); }
 
-// From log-probabilities and class indices to the loss.
-Tensor of_indices(const Run& r, const Tensor& log_p, const Tensor& kept) {
+// What is gathered with: a valid class for targets that are ignored.
+Tensor places(const Run& r, const Tensor& kept) { return kept.defined() ? where(kept, r.in(1), 0.0) : r.in(1); }
+
+Tensor at_target(const Tensor& log_p, const Tensor& target) { return squeeze(gather(log_p, -1, unsqueeze(target, -1)), -1); }
+
+// From the log-probabilities of the targets, and of all classes when labels are smoothed, to the loss.
+Tensor of_indices(const Run& r, const Tensor& target, const Tensor& picked, const Tensor& log_p, const Tensor& kept) {
   const auto& a = r.attr<ClassAttributes>();
   const bool has_weights = r.inputs() > 2;
-  const Tensor target = kept.defined() ? where(kept, r.in(1), 0.0) : r.in(1);
-  const Tensor picked = squeeze(gather(log_p, -1, unsqueeze(target, -1)), -1);
   Tensor weights, loss;
   if (has_weights) {
     weights = reshape(index_select(r.in(2), 0, reshape(target, {target.numel()})), target.shape());
@@ -106,6 +109,80 @@ Tensor of_soft_labels(const Run& r, const Tensor& log_p) {
   if (r.inputs() > 2) labels = labels * r.in(2);
   return reduced(-sum(weighted(labels, log_p, minus_infinity), {.axes = {-1}}), a.reduction);
 }
+
+// Calls f(first logit, target, row) for every row, in parallel.
+template <class T, class F>
+void for_each_row(const Tensor& logits, const Tensor& target, F&& f) {
+  const Tensor x = contiguous(logits), t = contiguous(target);
+  const T* rows = x.data<T>();
+  const std::int64_t* at = t.data<std::int64_t>();
+  const index_t n = x.size(-1);
+  compute::parallel_rows(t.numel(), n, [&](index_t first, index_t count) {
+    for (index_t row = first; row < first + count; ++row) f(rows + row * n, at[row], row);
+  });
+}
+
+// ln softmax(x) at one class a row: neither forward nor backward keeps a probability for every class.
+const OpDef log_softmax_at_op = {
+    .name = "log_softmax_at",
+    .family = "normalize",
+    .formula = R"(y_i = \ln \mathrm{softmax}(x_i)_{t_i})",
+    .shapes = "(..., C), indices (...) -> (...)",
+    .law = "log_softmax then gather: a masked class has -inf and gradient 0; an index out of range is an error that names it",
+    .shape = class_shapes<false>,
+    .forward =
+        [](Run& r) {
+          visit_floating(r.out().dtype(), "log_softmax_at", [&](auto tag) {
+            using T = decltype(tag);
+            const index_t n = r.in(0).size(-1);
+            T* to = r.out().mutable_data<T>();
+            for_each_row<T>(r.in(0), r.in(1), [&](const T* x, index_t t, index_t row) {
+              Tensor all = Tensor::empty({n}, dtype_of<T>());
+              kernels::active<T>().softmax.log_softmax(x, 1, n, 1, all.mutable_data<T>());
+              to[row] = all.data<T>()[t];
+            });
+          });
+        },
+    .vjp =
+        [](Vjp& b) {
+          const Tensor reached = where(equal_to(b.output(), minus_infinity), 0.0, b.grad()), g = unsqueeze(reached, -1);
+          b.to(0, scatter_add(-(softmax(b.input(0)) * g), -1, unsqueeze(b.input(1), -1), g));
+        },
+    .fused_vjp =
+        [](Vjp& b) {
+          Tensor gx = Tensor::empty(b.input_shape(0), b.grad().dtype());
+          visit_floating(gx.dtype(), "log_softmax_at", [&](auto tag) {
+            using T = decltype(tag);
+            const index_t n = gx.size(-1);
+            const Tensor value = b.output(), upstream = contiguous(b.grad());
+            const T *y = value.data<T>(), *g = upstream.data<T>();
+            T* to = gx.mutable_data<T>();
+            for_each_row<T>(b.input(0), b.input(1), [&](const T* x, index_t t, index_t row) {
+              T* out = to + row * n;
+              kernels::active<T>().softmax.softmax(x, 1, n, 1, out);
+              const T reached = y[row] == -std::numeric_limits<T>::infinity() ? T(0) : g[row];
+              for (index_t c = 0; c < n; ++c) out[c] *= -reached;
+              out[t] += reached;
+            });
+          });
+          b.to(0, gx);
+        },
+    .composite = [](Run& r) { return at_target(log_softmax(r.in(0)), r.in(1)); },
+    .saves = save::inputs | save::output,
+    .cases =
+        [] {
+          const auto call = [](Inputs x) { return log_softmax_at(x[0], x[1]); };
+          return std::vector<OpCase>{{"4 rows", {normal_input({4, 5}), integer_input({4}, 5)}, call},
+                                     {"batch", {normal_input({2, 3, 67}), integer_input({2, 3}, 67)}, call},
+                                     {"one row", {normal_input({6}), integer_input({}, 6)}, call},
+                                     {"masked classes",
+                                      {value_input({3, 3}, {1, minus_infinity, 2, 3, minus_infinity, 4, minus_infinity, minus_infinity, minus_infinity}),
+                                       integer_values({3}, {0, 1, 2})},
+                                      call,
+                                      true},
+                                     {"empty", {normal_input({0, 3}), integer_input({0}, 3)}, call}};
+        },
+};
 
 // Rows of every kind of input, the same for both losses: all reductions, ignored targets, weights.
 template <class Options, Tensor (*f)(const Tensor&, const Tensor&, const Options&)>
@@ -132,8 +209,8 @@ const OpDef nll_op = {.name = "nll_loss",
                       .shape = class_shapes<false>,
                       .composite =
                           [](Run& r) {
-                            const Tensor kept = kept_targets(r);
-                            return of_indices(r, kept_rows(r, kept), kept);
+                            const Tensor kept = kept_targets(r), log_p = kept_rows(r, kept), target = places(r, kept);
+                            return of_indices(r, target, at_target(log_p, target), log_p, kept);
                           },
                       .cases = index_cases<NllOptions, nll_loss>};
 
@@ -163,8 +240,10 @@ const OpDef cross_entropy_op = {.name = "cross_entropy",
                                 .composite =
                                     [](Run& r) {
                                       if (is_floating(r.in(1).dtype())) return of_soft_labels(r, log_softmax(r.in(0)));
-                                      const Tensor kept = kept_targets(r);
-                                      return of_indices(r, log_softmax(kept_rows(r, kept)), kept);
+                                      const Tensor kept = kept_targets(r), logits = kept_rows(r, kept), target = places(r, kept);
+                                      if (r.attr<ClassAttributes>().smoothing == 0) return of_indices(r, target, log_softmax_at(logits, target), {}, kept);
+                                      const Tensor log_p = log_softmax(logits);
+                                      return of_indices(r, target, at_target(log_p, target), log_p, kept);
                                     },
                                 .cases = cross_entropy_cases};
 
@@ -174,6 +253,9 @@ Tensor apply_classes(const OpDef& op, const Tensor& x, const Tensor& target, con
 
 }  // namespace
 
+Tensor log_softmax_at(const Tensor& logits, const Tensor& target) {
+  return apply(log_softmax_at_op, {&logits, &target}, ClassAttributes{NllOptions::none, 0, Reduction::none});
+}
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const NllOptions& o) {
   return apply_classes(nll_op, log_probabilities, target, o.class_weights, {o.ignore_index, 0, o.reduction});
 }
@@ -182,7 +264,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
 }
 
 std::span<const OpDef* const> classification_loss_ops() {
-  static const OpDef* const all[] = {&nll_op, &cross_entropy_op};
+  static const OpDef* const all[] = {&log_softmax_at_op, &nll_op, &cross_entropy_op};
   return all;
 }
 

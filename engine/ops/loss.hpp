@@ -43,6 +43,10 @@ struct HingeOptions {
 /// mean is over distributions. 0 ln 0 = 0; p_c = 0 costs nothing even where log_q_c is -inf.
 [[nodiscard]] Tensor kl_div(const Tensor& log_q, const Tensor& p, const LossOptions& options = {});
 
+/// ln softmax(logits) over the last axis, at one class a row: (..., C), indices (...), i64 -> (...). An index outside 0 .. C - 1
+/// is an IndexError that names it.
+[[nodiscard]] Tensor log_softmax_at(const Tensor& logits, const Tensor& target);
+
 struct NllOptions {
   static constexpr index_t none = std::numeric_limits<index_t>::min();
   index_t ignore_index = none;  ///< targets of this value count for nothing; their rows are not read
