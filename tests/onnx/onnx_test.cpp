@@ -94,7 +94,7 @@ Tally run_and_check(const std::string& folder) {
 
 TEST_CASE("the operators agree with ONNX' node tests", "[onnx]") {
   const Tally tally = run_and_check("node");
-  if (tally.cases > 0) CHECK(tally.passed >= 250);
+  if (tally.cases > 0) CHECK(tally.passed >= 650);
 }
 
 TEST_CASE("the operators agree with ONNX' models converted from PyTorch", "[onnx]") {

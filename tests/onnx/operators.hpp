@@ -14,6 +14,8 @@ namespace gradus::onnx {
 [[nodiscard]] std::span<const Entry> layout_operators();
 [[nodiscard]] std::span<const Entry> indexing_operators();
 [[nodiscard]] std::span<const Entry> network_operators();
+[[nodiscard]] std::span<const Entry> norm_operators();
+[[nodiscard]] std::span<const Entry> window_operators();
 
 /// An entry's function from a function of ours.
 template <Tensor (*f)(const Tensor&)>

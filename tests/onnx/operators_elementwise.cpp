@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "engine/ops/activation.hpp"
 #include "engine/ops/layout.hpp"
 #include "tests/onnx/operators.hpp"
 
@@ -33,8 +34,6 @@ Outputs variadic(Call& c) {
   return {fold<f>(c)};
 }
 
-Tensor constant(const Tensor& like, double value) { return Tensor::full(like.shape(), value, like.dtype()); }
-
 /// The result has the type of the base; only a floating one can take the exponent's type.
 Outputs power(Call& c) {
   const Tensor &base = c.in(0), exponent = second(c);
@@ -42,11 +41,14 @@ Outputs power(Call& c) {
 }
 
 Outputs clip(Call& c) {
-  Tensor x = c.in(0);
+  const Tensor& x = c.in(0);
   const bool attributes = c.opset() < 11;
-  if (attributes ? c.has("min") : c.has(1)) x = maximum(x, attributes ? scalar_like(x, c.number("min", 0)) : c.in(1));
-  if (attributes ? c.has("max") : c.has(2)) x = minimum(x, attributes ? scalar_like(x, c.number("max", 0)) : c.in(2));
-  return {x};
+  const double low = attributes ? c.number("min", -HUGE_VAL) : c.has(1) ? c.item(1) : -HUGE_VAL;
+  const double high = attributes ? c.number("max", HUGE_VAL) : c.has(2) ? c.item(2) : HUGE_VAL;
+  if (low > high) skip_law("clamp between a lower limit and a smaller upper one is an error");
+  if (is_floating(x)) return {clamp(x, low, high)};
+  const Tensor above = low == -HUGE_VAL ? x : maximum(x, low);
+  return {high == HUGE_VAL ? above : minimum(above, high)};
 }
 
 /// A conversion that changes nothing here tests nothing.
@@ -97,7 +99,6 @@ Tensor slope_of(Call& c) {
     while (shape.rank() < c.in(0).rank() - 1) shape.push_back(1);
   return reshape(c.in(1), shape);
 }
-Outputs leaky(const Tensor& x, const Tensor& slope) { return {where(greater(x, 0.0), x, slope * x)}; }
 
 constexpr Entry entries[] = {
     {"Abs", unary<abs>},
@@ -130,8 +131,12 @@ constexpr Entry entries[] = {
     {"HardSwish", hard_swish},
     {"Shrink", shrink},
     {"ThresholdedRelu", thresholded_relu},
-    {"LeakyRelu", [](Call& c) { return leaky(c.in(0), scalar_like(c.in(0), c.number("alpha", 0.01))); }},
-    {"PRelu", [](Call& c) { return leaky(c.in(0), slope_of(c)); }},
+    {"LeakyRelu", [](Call& c) -> Outputs { return {leaky_relu(c.in(0), c.number("alpha", 0.01))}; }},
+    {"PRelu", [](Call& c) -> Outputs { return {where(greater(c.in(0), 0.0), c.in(0), slope_of(c) * c.in(0))}; }},
+    {"Elu", [](Call& c) -> Outputs { return {elu(c.in(0), c.number("alpha", 1))}; }},
+    {"Gelu", [](Call& c) -> Outputs { return {c.text("approximate", "none") == "tanh" ? gelu_tanh(c.in(0)) : gelu(c.in(0))}; }},
+    {"Softplus", [](Call& c) -> Outputs { return {softplus(c.in(0))}; }},
+    {"Mish", [](Call& c) -> Outputs { return {c.in(0) * tanh(softplus(c.in(0)))}; }},
     {"Clip", clip},
 
     {"Add", binary<add>},
@@ -150,10 +155,10 @@ constexpr Entry entries[] = {
     {"Greater", binary<greater>},
     {"GreaterOrEqual", binary<greater_equal>},
     {"Where", [](Call& c) -> Outputs { return {where(c.in(0), c.in(1), c.in(2))}; }},
-    {"Not", [](Call& c) -> Outputs { return {equal_to(c.in(0), constant(c.in(0), 0))}; }},
-    {"And", [](Call& c) -> Outputs { return {where(c.in(0), c.in(1), constant(c.in(1), 0))}; }},
-    {"Or", [](Call& c) -> Outputs { return {where(c.in(0), constant(c.in(1), 1), c.in(1))}; }},
-    {"Xor", binary<not_equal>},
+    {"Not", unary<logical_not>},
+    {"And", binary<logical_and>},
+    {"Or", binary<logical_or>},
+    {"Xor", binary<logical_xor>},
     {"IsNaN", [](Call& c) -> Outputs { return {not_equal(c.in(0), c.in(0))}; }},
     {"IsInf", is_infinite},
 

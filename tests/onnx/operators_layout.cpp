@@ -72,25 +72,34 @@ Outputs slice_axes(Call& c) {
   return {x};
 }
 
-Outputs split(Call& c) {
+Outputs split_axis(Call& c) {
   const Tensor& x = c.in(0);
   const index_t axis = c.integer("axis", 0), size = x.size(axis), parts = c.integer("num_outputs", static_cast<index_t>(c.outputs()));
   std::vector<index_t> sizes = c.list(1, "split");
   const index_t chunk = (size + parts - 1) / parts;
   if (sizes.empty())
     for (index_t i = 0; i < parts; ++i) sizes.push_back(std::clamp<index_t>(size - i * chunk, 0, chunk));
-  Outputs outputs;
-  index_t at = 0;
-  for (const index_t part : sizes) {
-    outputs.push_back(slice(x, axis, {at, at + part}));
-    at += part;
-  }
-  return outputs;
+  const TensorList pieces = gradus::split(x, sizes, axis);
+  return {pieces.begin(), pieces.end()};
+}
+
+/// Which element stands at place i of an axis that goes on beyond its ends.
+index_t continued(index_t i, index_t size, const std::string& mode) {
+  if (mode == "edge") return std::clamp<index_t>(i, 0, size - 1);
+  const index_t period = mode == "reflect" ? std::max<index_t>(2 * (size - 1), 1) : size;
+  const index_t at = ((i % period) + period) % period;
+  return at < size ? at : period - at;
+}
+
+Tensor continue_axis(const Tensor& x, index_t axis, index_t before, index_t after, const std::string& mode) {
+  std::vector<index_t> index;
+  for (index_t i = -before; i < x.size(axis) + after; ++i) index.push_back(continued(i, x.size(axis), mode));
+  return index_select(x, axis, list_of(index));
 }
 
 Outputs pad_axes(Call& c) {
   Tensor x = c.in(0);
-  if (c.text("mode", "constant") != "constant") skip_attribute("Pad.mode other than constant");
+  const std::string mode = c.text("mode", "constant");
   const std::vector<index_t> pads = c.list(1, "pads");
   const double value = c.has(2) ? c.item(2) : c.number("value", 0);
   std::vector<index_t> axes(static_cast<std::size_t>(x.rank()));
@@ -99,8 +108,9 @@ Outputs pad_axes(Call& c) {
   if (value != 0) x = x - value;
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const index_t before = pads[i], after = pads[i + axes.size()];
-    if (before < 0 || after < 0) skip_attribute("Pad by negative numbers");
-    x = pad(x, axes[i], before, after);
+    if (mode != "constant") x = continue_axis(x, axes[i], before, after, mode);
+    else if (before < 0 || after < 0) skip_attribute("Pad by negative numbers");
+    else x = pad(x, axes[i], before, after);
   }
   return {value != 0 ? x + value : x};
 }
@@ -108,9 +118,13 @@ Outputs pad_axes(Call& c) {
 Outputs tile(Call& c) {
   Tensor x = c.in(0);
   const std::vector<index_t> repeats = c.list(1);
-  for (std::size_t axis = 0; axis < repeats.size(); ++axis)
-    x = concat(std::vector<Tensor>(static_cast<std::size_t>(repeats[axis]), x), static_cast<index_t>(axis));
+  for (std::size_t axis = 0; axis < repeats.size(); ++axis) x = repeat(x, static_cast<index_t>(axis), repeats[axis]);
   return {x};
+}
+
+Outputs triangle(Call& c) {
+  const index_t k = c.has(1) ? static_cast<index_t>(c.item(1)) : 0;
+  return {c.integer("upper", 1) != 0 ? triu(c.in(0), k) : tril(c.in(0), k)};
 }
 
 Outputs shape(Call& c) {
@@ -170,10 +184,11 @@ constexpr Entry entries[] = {
     {"Unsqueeze", unsqueeze_axes},
     {"Expand", [](Call& c) -> Outputs { return {expand(c.in(0), broadcast_shapes(c.in(0).shape(), shape_of(c.list(1)), "Expand"))}; }},
     {"Slice", slice_axes},
-    {"Split", split},
+    {"Split", split_axis},
     {"Concat", [](Call& c) -> Outputs { return {concat(c.all(), c.integer("axis", 1))}; }},
     {"Pad", pad_axes},
     {"Tile", tile},
+    {"Trilu", triangle},
     {"Shape", shape},
     {"Size", [](Call& c) -> Outputs { return {Tensor::scalar(static_cast<double>(c.in(0).numel()), DType::i64)}; }},
     {"DepthToSpace", depth_to_space},

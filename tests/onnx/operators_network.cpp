@@ -1,4 +1,6 @@
+#include "engine/ops/dropout.hpp"
 #include "engine/ops/layout.hpp"
+#include "engine/ops/linear.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/reduce.hpp"
@@ -43,13 +45,13 @@ Outputs dropout_off(Call& c) {
   const bool training = c.has(2) && c.item(2) != 0;
   c.ignore("seed");
   if (training && ratio != 0) skip_attribute("Dropout in training, whose choice is random");
-  return {c.in(0), Tensor::ones(c.in(0).shape(), DType::boolean)};
+  return {dropout(c.in(0), ratio, {.training = training}), dropout_mask(c.in(0), 0)};
 }
 
-Outputs mean_variance_normalization(Call& c) {
-  const Tensor& x = c.in(0);
-  const ReduceOptions over{.axes = shape_of(c.list("axes", {0, 2, 3})), .keep = true};
-  return {(x - mean(x, over)) / (sqrt(var(x, over)) + 1e-9)};
+Outputs einstein_sum(Call& c) {
+  const std::string equation = c.text("equation", "");
+  if (c.inputs() > 2) skip_attribute("Einsum of more than two inputs");
+  return {c.inputs() == 1 ? einsum(equation, c.in(0)) : einsum(equation, c.in(0), c.in(1))};
 }
 
 constexpr Entry entries[] = {
@@ -59,7 +61,7 @@ constexpr Entry entries[] = {
     {"MatMul", [](Call& c) -> Outputs { return {matmul(c.in(0), c.in(1))}; }},
     {"Gemm", gemm},
     {"Dropout", dropout_off},
-    {"MeanVarianceNormalization", mean_variance_normalization},
+    {"Einsum", einstein_sum},
 };
 
 }  // namespace
