@@ -123,8 +123,10 @@ void survival(const Survival<T>& s, std::uint64_t first, index_t stride, index_t
   constexpr index_t group = survival_group;
   const Philox philox(s.seed, s.stream_key);
   alignas(64) std::uint32_t words[group];
+  const std::uint32_t threshold = s.threshold;
+  const T factor = s.factor;
   const auto choose = [&](index_t skip, index_t count, T* to) GRADUS_INLINE_LAMBDA {
-    for (index_t e = 0; e < count; ++e) to[e] = words[skip + e] >= s.threshold ? s.factor : T{0};
+    for (index_t e = 0; e < count; ++e) to[e] = words[skip + e] >= threshold ? factor : T{0};
   };
   for (index_t r = 0; r < rows; ++r, first += static_cast<std::uint64_t>(stride), out += n)
     for (index_t i = 0; i < n;) {
