@@ -10,16 +10,6 @@ namespace {
 template <class T>
 constexpr T infinity = math::Format<T>::infinity;
 
-// The greater of two where neither is NaN; with a NaN either of them: the sum of the row shows it.
-struct Greater {
-  template <class T>
-  static constexpr T identity = -infinity<T>;
-  template <class V>
-  GRADUS_INLINE static V apply(const V& a, const V& b) {
-    return select(a > b, a, b);
-  }
-};
-
 template <class T>
 GRADUS_INLINE Vec<T> zero_where(const Mask<T>& m, const Vec<T>& x) {
   return select(m, Vec<T>(T{0}), x);
@@ -32,7 +22,7 @@ void softmax_block_of(const SoftmaxBlock<T>& a) {
   if constexpr (dropping) from.in[1] = a.survival;
   for_rows<T, inputs>(from, a.weights, a.rows, a.n, [&](auto& row, index_t first) {
     const Vec<T> scale(a.scale), before = row.row_value(a.top + first);
-    const Vec<T> top = Greater::apply(before, row.template reduce<Greater>([&](auto at) GRADUS_INLINE_LAMBDA { return scale * row.in(0, at); }));
+    const Vec<T> top = greater_of(before, row.template reduce<GreatestNumber>([&](auto at) GRADUS_INLINE_LAMBDA { return scale * row.in(0, at); }));
     const Vec<T> shift = zero_where(top == Vec<T>(-infinity<T>), top);
     const Vec<T> sum = row.template reduce<Sum>([&](auto at) GRADUS_INLINE_LAMBDA {
       const Vec<T> weight = math::exp_flush(scale * row.in(0, at) - shift);

@@ -74,10 +74,13 @@ GRADUS_INLINE void zip(const T* a, index_t a_step, const T* b, index_t b_step, U
       return formula;                                           \
     });                                                         \
   }
-#define GRADUS_BINARY(name, formula)                                                                                               \
-  template <class T>                                                                                                               \
-  void binary_##name(const T* left, index_t left_step, const T* right, index_t right_step, T* to, index_t n) {                     \
-    zip(left, left_step, right, right_step, to, n, [](const Vec<T>& a, const Vec<T>& b) GRADUS_INLINE_LAMBDA { return formula; }); \
+#define GRADUS_BINARY(name, formula)                                                                           \
+  template <class T>                                                                                           \
+  void binary_##name(const T* left, index_t left_step, const T* right, index_t right_step, T* to, index_t n) { \
+    zip(left, left_step, right, right_step, to, n, [](const Vec<T>& a, const Vec<T>& b) GRADUS_INLINE_LAMBDA { \
+      [[maybe_unused]] const Vec<T> zero(T{0}), one(T{1});                                                     \
+      return formula;                                                                                          \
+    });                                                                                                        \
   }
 #define GRADUS_COMPARE(name, formula)                                                                                              \
   template <class T>                                                                                                               \

@@ -24,19 +24,28 @@
   X(erf, math::erf(x))                                                            \
   X(relu, select(x <= zero, zero, x))                                             \
   X(rectified_quadratic, select(x <= zero, zero, x) * select(x <= zero, zero, x)) \
+  X(gelu, math::gelu(x))                                                          \
+  X(gelu_tanh, math::gelu_tanh(x))                                                \
+  X(silu, math::silu(x))                                                          \
   X(floor, math::floor(x))                                                        \
   X(ceil, math::ceil(x))                                                          \
   X(round, math::round(x))
 
-// y = f(a, b)
-#define GRADUS_BINARY_KERNELS(X) \
-  X(add, a + b)                  \
-  X(sub, a - b)                  \
-  X(mul, a* b)                   \
-  X(div, a / b)                  \
-  X(pow, math::pow(a, b))        \
-  X(minimum, minimum(a, b))      \
-  X(maximum, maximum(a, b))
+// y = f(a, b). The slopes: b times the derivative of a function, from its argument or from its value a.
+#define GRADUS_BINARY_KERNELS(X)                  \
+  X(add, a + b)                                   \
+  X(sub, a - b)                                   \
+  X(mul, a* b)                                    \
+  X(div, a / b)                                   \
+  X(pow, math::pow(a, b))                         \
+  X(minimum, minimum(a, b))                       \
+  X(maximum, maximum(a, b))                       \
+  X(tanh_slope, b*(one - a * a))                  \
+  X(sigmoid_slope, b*(a * (one - a)))             \
+  X(relu_slope, select(a > zero, b, zero))        \
+  X(gelu_slope, b* math::gelu_slope(a))           \
+  X(gelu_tanh_slope, b* math::gelu_tanh_slope(a)) \
+  X(silu_slope, b* math::silu_slope(a))
 
 // y = 1 where the mask f(a, b) holds, else 0
 #define GRADUS_COMPARE_KERNELS(X) \

@@ -25,6 +25,7 @@ struct Product {
   T* c;
   index_t c_row, c_col;
   bool accumulate;
+  const T* bias = nullptr;  // of the columns of C, when not accumulating
 };
 
 // ---- packing ---------------------------------------------------------------------------------------------------------------
@@ -154,7 +155,8 @@ void column_of_tiles(const Product<T>& p, const Block<T>& block, const T* b, ind
   constexpr index_t step = packed ? panel_rows : tile_rows<vectors>;
   for (index_t i = block.i0; i < block.i1; i += step) {
     const T* a = block.a + (i - block.i0) * (packed ? p.k : p.a_row);
-    const Tile<T> t{p.k, a, p.a_row, p.a_col, b, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, p.accumulate};
+    const T* bias = p.bias != nullptr ? p.bias + j : nullptr;
+    const Tile<T> t{p.k, a, p.a_row, p.a_col, b, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, p.accumulate, bias};
     tile<T, vectors, packed>(p, t, std::min(step, block.i1 - i));
   }
 }
@@ -219,7 +221,7 @@ void multiply_slab(const Product<T>& p, bool threads) {
 // With few rows and a transposed B, C^T = B^T A^T reads B in place.
 template <class T>
 Product<T> oriented(const Product<T>& p) {
-  const bool swap = p.m <= 4 && p.b_col != 1 && p.n > p.m;
+  const bool swap = p.m <= 4 && p.b_col != 1 && p.n > p.m && p.bias == nullptr;
   return swap ? Product<T>{p.n, p.m, p.k, p.b, p.b_col, p.b_row, p.a, p.a_col, p.a_row, p.c, p.c_col, p.c_row, p.accumulate} : p;
 }
 
@@ -237,6 +239,7 @@ void multiply(const Product<T>& product, bool threads) {
       slab.b += p0 * whole.b_row + j * whole.b_col;
       slab.c += j * whole.c_col;
       slab.accumulate = whole.accumulate || p0 > 0;
+      if (whole.bias != nullptr) slab.bias += j;
       multiply_slab(slab, threads);
       p0 += block_k;
     } while (p0 < whole.k);
@@ -266,7 +269,8 @@ struct Products {
                  args.c + item * args.c_batch,
                  args.c_row,
                  1,
-                 args.accumulate};
+                 args.accumulate,
+                 parts > 1 ? nullptr : args.bias};
     if (parts > 1) {
       p.c = sums + index * args.m * args.n;
       p.c_row = args.n;
@@ -287,7 +291,7 @@ void merge_products(const Products<T>& products) {
       merge_parts(sum, products.parts, size);
       T* c = args.c + item * args.c_batch;
       for (index_t i = 0; i < args.m; ++i, c += args.c_row, sum += args.n)
-        for (index_t j = 0; j < args.n; ++j) c[j] = args.accumulate ? c[j] + sum[j] : sum[j];
+        for (index_t j = 0; j < args.n; ++j) c[j] = args.accumulate ? c[j] + sum[j] : args.bias != nullptr ? args.bias[j] + sum[j] : sum[j];
     }
   });
 }

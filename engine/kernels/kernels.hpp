@@ -6,6 +6,8 @@
 #include "engine/kernels/distance.hpp"
 #include "engine/kernels/elementwise.hpp"
 #include "engine/kernels/gemm.hpp"
+#include "engine/kernels/layout.hpp"
+#include "engine/kernels/norm.hpp"
 #include "engine/kernels/reduce.hpp"
 #include "engine/kernels/softmax.hpp"
 #include "engine/kernels/update.hpp"
@@ -25,6 +27,8 @@ struct Kernels {
   DistanceKernels<T> distance;
   UpdateKernels<T> update;
   AttentionKernels<T> attention;
+  NormKernels<T> norm;
+  LayoutKernels<T> layout;
 };
 
 /// "baseline", "avx2", "avx512", "neon".

@@ -68,23 +68,39 @@ GRADUS_INLINE Vec<T> polynomial(const Vec<T>& x, const T (&c)[n]) {
 /// x, but at least (at most) `bound`; NaN stays.
 template <class T>
 GRADUS_INLINE Vec<T> at_least(const Vec<T>& x, T bound) {
-  return select(x < Vec<T>(bound), Vec<T>(bound), x);
+  return greater_of(Vec<T>(bound), x);
 }
 template <class T>
 GRADUS_INLINE Vec<T> at_most(const Vec<T>& x, T bound) {
-  return select(x > Vec<T>(bound), Vec<T>(bound), x);
+  return less_of(Vec<T>(bound), x);
 }
 
 /// Nearest integer, halves to even; |x| < 2^22 (2^51).
 template <class T>
 GRADUS_INLINE Vec<T> round_small(const Vec<T>& x) {
+#if defined(GRADUS_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_roundscale_ps(x, 0));
+  else return Vec<T>(_mm512_roundscale_pd(x, 0));
+#else
   const Vec<T> rounder(Format<T>::rounder);
   return (x + rounder) - rounder;
+#endif
 }
 /// 2^n for an integer n with a normal 2^n.
 template <class T>
 GRADUS_INLINE Vec<T> power_of_two(const Vec<T>& n) {
   return from_bits<T>((to_bits(n + Vec<T>(Format<T>::rounder)) << Format<T>::mantissa_bits) + Vec<UInt<T>>(Format<T>::one));
+}
+
+/// p 2^n for an integer n where neither 2^n nor the product is denormal or overflows.
+template <class T>
+GRADUS_INLINE Vec<T> times_power_of_two(const Vec<T>& p, const Vec<T>& n) {
+#if defined(GRADUS_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_scalef_ps(p, n));
+  else return Vec<T>(_mm512_scalef_pd(p, n));
+#else
+  return p * power_of_two(n);
+#endif
 }
 
 template <class T>
@@ -157,8 +173,7 @@ template <class T>
 GRADUS_INLINE Vec<T> exp_flush(const Vec<T>& x) {
   const Vec<T> bounded = at_least(x, Format<T>::exp_normal);
   const Vec<T> n = multiple_of_ln2(bounded);
-  const Vec<T> y = exp_remainder(bounded, n) * power_of_two(n);
-  return select((x < Vec<T>(Format<T>::exp_normal)) | (y < Vec<T>(Format<T>::smallest_normal)), Vec<T>(T{0}), y);
+  return select(x < Vec<T>(Format<T>::exp_normal), Vec<T>(T{0}), times_power_of_two(exp_remainder(bounded, n), n));
 }
 
 /// e^x - 1 = 2 (2^(n-1) (r + r^2 q) + 2^(n-1) - 1/2), with what r lost in rounding added to the small part.
@@ -299,6 +314,58 @@ GRADUS_INLINE Vec<T> erf(const Vec<T>& x) {
   const Vec<T> n = multiple_of_ln2(log_erfc);
   const Vec<T> far = fnma(exp_remainder(log_erfc, n), power_of_two(n), Vec<T>(T{1}));
   return copysign(select(magnitude < Vec<T>(T{1}), fma(magnitude, near, magnitude), far), x);
+}
+
+// ---- Activations that multiply x by a step from 0 to 1; each has become 0 or x long before the bounds, which keep inf * 0 out.
+
+constexpr int gelu_bound = 40, silu_bound = 1000;
+
+/// `near` within the bound, else `below` or `above`.
+template <class T>
+GRADUS_INLINE Vec<T> within(const Vec<T>& x, T bound, const Vec<T>& near, const Vec<T>& below, const Vec<T>& above) {
+  return select(x < Vec<T>(-bound), below, select(x > Vec<T>(bound), above, near));
+}
+
+/// The normal distribution function.
+template <class T>
+GRADUS_INLINE Vec<T> normal_step(const Vec<T>& x) {
+  return fma(Vec<T>(T{0.5}), erf(x * Vec<T>(static_cast<T>(0.70710678118654752440))), Vec<T>(T{0.5}));
+}
+template <class T>
+GRADUS_INLINE Vec<T> gelu(const Vec<T>& x) {
+  return within(x, T{gelu_bound}, x * normal_step(x), Vec<T>(T{0}), x);
+}
+template <class T>
+GRADUS_INLINE Vec<T> gelu_slope(const Vec<T>& x) {
+  const Vec<T> density = Vec<T>(static_cast<T>(0.39894228040143267794)) * exp_flush(Vec<T>(T{-0.5}) * (x * x));
+  return within(x, T{gelu_bound}, fma(x, density, normal_step(x)), Vec<T>(T{0}), Vec<T>(T{1}));
+}
+
+/// sigmoid(2 u) = (1 + tanh u) / 2 for u = sqrt(2 / pi) (x + 0.044715 x^3), and the derivative of 2 u.
+template <class T>
+GRADUS_INLINE Vec<T> gelu_tanh_step(const Vec<T>& x) {
+  const Vec<T> twice(static_cast<T>(1.59576912160573071176)), cubic(static_cast<T>(0.044715));
+  return sigmoid(twice * (x * fma(cubic, x * x, Vec<T>(T{1}))));
+}
+template <class T>
+GRADUS_INLINE Vec<T> gelu_tanh(const Vec<T>& x) {
+  return within(x, T{gelu_bound}, x * gelu_tanh_step(x), Vec<T>(T{0}), x);
+}
+template <class T>
+GRADUS_INLINE Vec<T> gelu_tanh_slope(const Vec<T>& x) {
+  const Vec<T> one(T{1}), twice(static_cast<T>(1.59576912160573071176)), cubic(static_cast<T>(3 * 0.044715)), step = gelu_tanh_step(x);
+  const Vec<T> inner = twice * fma(cubic, x * x, one);
+  return within(x, T{gelu_bound}, fma(x * inner, step * (one - step), step), Vec<T>(T{0}), one);
+}
+
+template <class T>
+GRADUS_INLINE Vec<T> silu(const Vec<T>& x) {
+  return within(x, T{silu_bound}, x * sigmoid(x), Vec<T>(T{0}), x);
+}
+template <class T>
+GRADUS_INLINE Vec<T> silu_slope(const Vec<T>& x) {
+  const Vec<T> one(T{1}), step = sigmoid(x);
+  return within(x, T{silu_bound}, fma(x * step, one - step, step), Vec<T>(T{0}), one);
 }
 
 }  // namespace math

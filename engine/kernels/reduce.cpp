@@ -6,13 +6,10 @@
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
 
-// Enough blocks at a time to hide the latency of an addition, but no more sums than half of the registers.
-template <class T>
-constexpr index_t blocks_in_flight = Lanes<T>::vectors < 8 ? 8 / Lanes<T>::vectors : 1;
-
+// One block after another: the processor overlaps them by itself, and foresees one stream of memory better than several.
 template <class Op, class T>
 GRADUS_INLINE Lanes<T> row_lanes(const T* x, index_t n) {
-  return reduce_lanes<Op, T, blocks_in_flight<T>>(
+  return reduce_lanes<Op, T>(
       n, [&](index_t i) GRADUS_INLINE_LAMBDA { return Lanes<T>::load(x + i); },
       [&](index_t i, index_t count) GRADUS_INLINE_LAMBDA { return Lanes<T>::load_partial(x + i, count, Op::template identity<T>); });
 }
@@ -69,6 +66,7 @@ class ColumnTree {
       for (index_t v = 0; v < vectors_; ++v) identity.store_aligned(lane + v * width<T>);
     for (index_t i = 0; i < n; ++i, x += stride) {
       T* lane = sums.lane[i % lane_count];
+      for (index_t v = 0; v < vectors_; v += 64 / static_cast<index_t>(sizeof(Vec<T>))) __builtin_prefetch(x + lane_count * stride + v * width<T>);
       for (index_t v = 0; v < vectors_ - 1; ++v) accumulate(lane + v * width<T>, load(x + v * width<T>));
       const T* tail = x + (vectors_ - 1) * width<T>;
       accumulate(lane + (vectors_ - 1) * width<T>, last_ == width<T> ? load(tail) : load_partial(tail, last_, Op::template identity<T>));

@@ -59,11 +59,16 @@ class LongRow {
       }
       return Lanes<T>::load(lanes);
     };
-    return Vec<T>(merge_lanes<Op>(reduce_lanes<Op, T, 1>(n_, full, part)));
+    return Vec<T>(merge_lanes<Op>(reduce_lanes<Op, T>(n_, full, part)));
   }
   /// The row's value from *p, and to it.
   GRADUS_INLINE Vec<T> row_value(const T* p) const { return Vec<T>(*p); }
   GRADUS_INLINE void put_row(const Vec<T>& v, T* p) const { store_partial(p, v, 1); }
+  /// Rows that are worked on.
+  [[nodiscard]] GRADUS_INLINE static constexpr index_t rows() { return 1; }
+  /// Of a row of n numbers that all rows share, those at a place.
+  GRADUS_INLINE Vec<T> shared(const T* p, Full at) const { return load(p + at.i); }
+  GRADUS_INLINE Vec<T> shared(const T* p, Part at) const { return load_partial(p + at.i, at.count, T{1}); }
   /// Rows for which the mask holds.
   GRADUS_INLINE index_t count(const Mask<T>& m) const { return xsimd::any(m) ? 1 : 0; }
 
@@ -111,6 +116,8 @@ class ShortRows {
     if (rows_ == width<T>) store(p, v);
     else store_partial(p, v, rows_);
   }
+  [[nodiscard]] GRADUS_INLINE index_t rows() const { return rows_; }
+  GRADUS_INLINE Vec<T> shared(const T* p, index_t at) const { return Vec<T>(p[at]); }
   GRADUS_INLINE index_t count(const Mask<T>& m) const {
     alignas(64) T flags[width<T>];
     select(m, Vec<T>(T{1}), Vec<T>(T{0})).store_aligned(flags);

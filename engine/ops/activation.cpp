@@ -1,4 +1,4 @@
-// Activations, composed of other elementwise ops.
+// Activations: composed of other elementwise ops, the common ones with kernels of their own.
 #include "engine/ops/activation.hpp"
 
 #include <numbers>
@@ -60,6 +60,23 @@ std::vector<OpCase> cases_with_parameter() {
   return cases;
 }
 
+// An activation with kernels for itself and for its slope; `derivative` is that slope in ops, for |x| <= bound.
+template <kernels::Unary value, kernels::Binary slope, Tensor (*derivative)(const Tensor&), int bound>
+constexpr OpDef with_kernels(OpDef op) {
+  op.forward = [](Run& r) { compute::unary(value, r.in(0), r.out()); };
+  op.vjp = [](Vjp& b) {
+    const Tensor x = b.input(0), far = greater(abs(x), bound);
+    b.to(0, b.grad() * where(far, cast(greater(x, 0.0), x.dtype()), derivative(where(far, 0.0, x))));
+  };
+  op.fused_vjp = [](Vjp& b) {
+    Tensor g = Tensor::empty(b.input_shape(0), b.grad().dtype());
+    compute::binary(slope, b.input(0), b.grad(), g);
+    b.to(0, g);
+  };
+  op.saves = save::input(0);
+  return op;
+}
+
 // f for |x| <= bound and relu beyond, where f has become relu to the last bit. It keeps inf * 0 out of +-inf.
 Tensor relu_beyond(double bound, const Tensor& x, Tensor (*f)(const Tensor&)) {
   const Tensor far = greater(abs(x), bound);
@@ -80,25 +97,33 @@ const OpDef elu_op = activation(
     },
     cases_with_parameter<elu>);
 
-const OpDef gelu_op = activation(
+Tensor normal_step(const Tensor& x) { return 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2))); }
+Tensor gelu_slope(const Tensor& x) {
+  constexpr double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  return normal_step(x) + x * (density * exp(-0.5 * square(x)));
+}
+const OpDef gelu_op = with_kernels<kernels::Unary::gelu, kernels::Binary::gelu_slope, gelu_slope, 40>(activation(
     "gelu", R"(y = \frac x2 \left(1 + \mathrm{erf}(x / \sqrt 2)\right))", "0 with gradient 0 far below, x with gradient 1 far above, +-inf included",
-    define::like_floating_input,
-    [](Run& r) { return relu_beyond(40, r.in(0), [](const Tensor& x) { return 0.5 * x * (1.0 + erf(x * (1 / std::numbers::sqrt2))); }); }, cases_of<gelu>);
+    define::like_floating_input, [](Run& r) { return relu_beyond(40, r.in(0), [](const Tensor& x) { return x * normal_step(x); }); }, cases_of<gelu>));
 
-const OpDef gelu_tanh_op = activation(
+// (1 + tanh u) / 2 = sigmoid(2 u), which loses no digits below.
+Tensor gelu_tanh_step(const Tensor& x) { return sigmoid(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x * (1.0 + 0.044715 * square(x)))); }
+Tensor gelu_tanh_slope(const Tensor& x) {
+  const Tensor step = gelu_tanh_step(x), inner = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1.0 + 3 * 0.044715 * square(x));
+  return step + x * inner * (step * (1.0 - step));
+}
+const OpDef gelu_tanh_op = with_kernels<kernels::Unary::gelu_tanh, kernels::Binary::gelu_tanh_slope, gelu_tanh_slope, 40>(activation(
     "gelu_tanh", R"(y = \frac x2 \left(1 + \tanh(\sqrt{2 / \pi} (x + 0.044715 x^3))\right))",
     "0 with gradient 0 far below, x with gradient 1 far above, +-inf included", define::like_floating_input,
-    [](Run& r) {
-      return relu_beyond(40, r.in(0), [](const Tensor& x) {
-        // (1 + tanh u) / 2 = sigmoid(2 u), which loses no digits below.
-        return x * sigmoid(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x * (1.0 + 0.044715 * square(x))));
-      });
-    },
-    cases_of<gelu_tanh>);
+    [](Run& r) { return relu_beyond(40, r.in(0), [](const Tensor& x) { return x * gelu_tanh_step(x); }); }, cases_of<gelu_tanh>));
 
-const OpDef silu_op = activation(
+Tensor silu_slope(const Tensor& x) {
+  const Tensor step = sigmoid(x);
+  return step + x * (step * (1.0 - step));
+}
+const OpDef silu_op = with_kernels<kernels::Unary::silu, kernels::Binary::silu_slope, silu_slope, 1000>(activation(
     "silu", R"(y = x / (1 + e^{-x}))", "0 with gradient 0 far below, x with gradient 1 far above, +-inf included", define::like_floating_input,
-    [](Run& r) { return relu_beyond(1000, r.in(0), [](const Tensor& x) { return x * sigmoid(x); }); }, cases_of<silu>);
+    [](Run& r) { return relu_beyond(1000, r.in(0), [](const Tensor& x) { return x * sigmoid(x); }); }, cases_of<silu>));
 
 const OpDef softplus_op = activation(
     "softplus", R"(y = \frac1\beta \ln(1 + e^{\beta x}))", "0 with gradient 0 far below, x with gradient 1 far above; beta must be finite and > 0",

@@ -3,11 +3,64 @@
 #include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/matmul.hpp"
+#include "engine/tensor/compute.hpp"
 
 namespace gradus {
 namespace {
 
 using define::Inputs;
+
+// (..., N) as one matrix (., N).
+Tensor as_rows(const Tensor& x) {
+  Shape shape = x.shape();
+  const index_t n = shape.back();
+  shape.erase(shape.rank() - 1);
+  return reshape(x, {numel(shape), n});
+}
+
+// Where the activation has a kernel, y becomes its value.
+void activate_in_place(Tensor& y, Activation activation) {
+  using kernels::Unary;
+  switch (activation) {
+    case Activation::none: return;
+    case Activation::relu: return compute::unary(Unary::relu, y, y);
+    case Activation::tanh: return compute::unary(Unary::tanh, y, y);
+    case Activation::sigmoid: return compute::unary(Unary::sigmoid, y, y);
+    case Activation::rectified_quadratic: return compute::unary(Unary::rectified_quadratic, y, y);
+  }
+}
+
+// The products start from the bias.
+template <class T>
+void multiply(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
+  const Tensor rows = as_rows(contiguous(x));
+  const index_t m = rows.size(0), n = weight.size(0), k = weight.size(1);
+  kernels::active<T>().gemm.gemm({.m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .a = rows.data<T>(),
+                                  .a_row = k,
+                                  .b = weight.data<T>(),
+                                  .b_row = weight.strides()[1],
+                                  .b_col = weight.strides()[0],
+                                  .c = y.mutable_data<T>(),
+                                  .c_row = n,
+                                  .bias = bias.defined() ? bias.data<T>() : nullptr});
+}
+
+// g times the slope of the activation, from the value y where that tells.
+Tensor through_activation(const Vjp& b) {
+  const Tensor &g = b.grad(), y = b.output();
+  switch (b.attr<Activation>()) {
+    case Activation::none: return g;
+    case Activation::relu: return where(greater(y, 0.0), g, 0.0);
+    case Activation::tanh: return g * (1.0 - square(y));
+    case Activation::sigmoid: return g * (y * (1.0 - y));
+    case Activation::rectified_quadratic: break;
+  }
+  const Tensor z = matmul(b.input(0), transpose(b.input(1)));
+  return g * (2.0 * relu(b.inputs() > 2 ? z + b.input(2) : z));
+}
 
 const OpDef linear_op = {
     .name = "linear",
@@ -29,11 +82,25 @@ const OpDef linear_op = {
           y[y.rank() - 1] = w[0];
           r.declare(y, r.in(0).dtype());
         },
+    .forward =
+        [](Run& r) {
+          const Tensor bias = r.inputs() > 2 ? contiguous(r.in(2)) : Tensor();
+          visit_floating(r.out().dtype(), "linear", [&](auto tag) { multiply<decltype(tag)>(r.in(0), r.in(1), bias, r.out()); });
+          activate_in_place(r.out(), r.attr<Activation>());
+        },
+    .vjp =
+        [](Vjp& b) {
+          const Tensor g = through_activation(b);
+          if (b.needs(0)) b.to(0, matmul(g, b.input(1)));
+          if (b.needs(1)) b.to(1, matmul(transpose(as_rows(g)), as_rows(b.input(0))));
+          if (b.inputs() > 2 && b.needs(2)) b.to(2, g);
+        },
     .composite =
         [](Run& r) {
           const Tensor y = matmul(r.in(0), transpose(r.in(1)));
           return activate(r.inputs() > 2 ? y + r.in(2) : y, r.attr<Activation>());
         },
+    .saves = save::inputs | save::output,
     .cases =
         [] {
           const auto x = normal_input({4, 3}), w = normal_input({5, 3}), b = normal_input({5});

@@ -59,56 +59,15 @@ Tensor composite_rows(Run& r) {
   return a.bias ? y + r.in(a.bias_input()) : y;
 }
 
-// The same by vector kernels, one row at a time.
-template <class T, bool centred>
-class RowNorm {
- public:
-  RowNorm(index_t n, double eps) : n_(n), eps_(static_cast<T>(eps)), squares_(Tensor::empty({n}, dtype_of<T>())), room_(squares_.mutable_data<T>()) {}
-
-  /// y = x normalised; returns its scale.
-  T normalise(const T* x, T* y) {
-    if constexpr (centred) {
-      const T middle = mean(x);
-      (*this)(kernels::Binary::sub, x, 1, &middle, 0, y);
-      x = y;
-    }
-    const T scale = T{1} / std::sqrt(mean_product(x, x) + eps_);
-    (*this)(kernels::Binary::mul, x, 1, &scale, 0, y);
-    return scale;
-  }
-
-  /// gx = scale (g - mean(g) - y mean(g y)), without mean(g) unless centred. g may be gx.
-  void backward(const T* y, const T* g, T scale, T* gx) {
-    [[maybe_unused]] const T middle = centred ? mean(g) : T{0};
-    const T along = mean_product(g, y);
-    (*this)(kernels::Binary::mul, y, 1, &along, 0, room_);
-    (*this)(kernels::Binary::sub, g, 1, room_, 1, gx);
-    if constexpr (centred) (*this)(kernels::Binary::sub, gx, 1, &middle, 0, gx);
-    (*this)(kernels::Binary::mul, gx, 1, &scale, 0, gx);
-  }
-
-  /// to = a op b; a step is 1 (a row) or 0 (one number).
-  void operator()(kernels::Binary op, const T* a, index_t a_step, const T* b, index_t b_step, T* to) const {
-    table_.elementwise.binary[static_cast<std::size_t>(op)](a, a_step, b, b_step, to, n_);
-  }
-
- private:
-  T mean(const T* x) const {
-    T total;
-    table_.reduce[kernels::Reduction::sum].rows(x, 1, n_, n_, &total);
-    return total / static_cast<T>(n_);
-  }
-  T mean_product(const T* a, const T* b) {
-    (*this)(kernels::Binary::mul, a, 1, b, 1, room_);
-    return mean(room_);
-  }
-
-  const kernels::Kernels<T>& table_ = kernels::active<T>();
-  index_t n_;
-  T eps_;
-  Tensor squares_;
-  T* room_;
-};
+// What kernels are told about some rows.
+template <class T>
+kernels::RowNormArgs<T> kernel_args(const RowNormAttributes& a, bool centred, index_t n, const Tensor& weight, const Tensor& bias) {
+  return {.n = n,
+          .eps = static_cast<T>(a.eps),
+          .centred = centred,
+          .weight = weight.defined() ? weight.data<T>() : nullptr,
+          .bias = bias.defined() ? bias.data<T>() : nullptr};
+}
 
 template <bool centred>
 void forward_rows(Run& r) {
@@ -119,15 +78,13 @@ void forward_rows(Run& r) {
   const index_t n = numel(last_axes(x.shape(), a.axes));
   visit_floating(x.dtype(), r.name(), [&](auto tag) {
     using T = decltype(tag);
-    const T *from = x.data<T>(), *w = a.weight ? weight.data<T>() : nullptr, *b = a.bias ? bias.data<T>() : nullptr;
+    const T* from = x.data<T>();
     T* to = r.out().mutable_data<T>();
     compute::parallel_rows(x.numel() / n, n, [&](index_t first, index_t count) {
-      RowNorm<T, centred> row(n, a.eps);
-      for (index_t i = first * n; i < (first + count) * n; i += n) {
-        row.normalise(from + i, to + i);
-        if (w != nullptr) row(kernels::Binary::mul, to + i, 1, w, 1, to + i);
-        if (b != nullptr) row(kernels::Binary::add, to + i, 1, b, 1, to + i);
-      }
+      kernels::RowNormArgs<T> args = kernel_args<T>(a, centred, n, weight, bias);
+      args.rows = count;
+      args.x = from + first * n;
+      kernels::active<T>().norm.rows(args, to + first * n);
     });
   });
 }
@@ -147,32 +104,40 @@ void vjp_rows(Vjp& b) {
   if (a.bias) b.to(a.bias_input(), b.grad());
 }
 
+// Rows whose shares of the gradients of weight and bias are added up in order; those of such groups then follow the tree of reductions.
+index_t group_of_rows(index_t n) { return std::max<index_t>(32, (index_t{1} << 16) / std::max<index_t>(n, 1)); }
+
 template <bool centred>
 void fused_vjp_rows(Vjp& b) {
   const auto& a = b.attr<RowNormAttributes>();
-  if (a.bias) b.to(a.bias_input(), b.grad());
-  const bool to_weight = a.weight && b.needs(1);
   const Tensor x = contiguous(b.input(0)), g = contiguous(b.grad()), weight = a.weight ? contiguous(b.input(1)) : Tensor();
-  Tensor gx = Tensor::empty(x.shape(), x.dtype()), gw = to_weight ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
-  const index_t n = numel(last_axes(x.shape(), a.axes));
+  const index_t n = numel(last_axes(x.shape(), a.axes)), rows = n > 0 ? x.numel() / n : 0, group = group_of_rows(n), groups = (rows + group - 1) / group;
+  const auto sums = [&](bool wanted) { return wanted ? Tensor::zeros({groups, n}, x.dtype()) : Tensor(); };
+  Tensor gx = b.needs(0) ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
+  Tensor gw = sums(a.weight && b.needs(1)), gb = sums(a.bias && b.needs(a.bias_input()));
   visit_floating(x.dtype(), "row norm", [&](auto tag) {
     using T = decltype(tag);
-    const T *from = x.data<T>(), *up = g.data<T>(), *w = a.weight ? weight.data<T>() : nullptr;
-    T *to = gx.mutable_data<T>(), *products = to_weight ? gw.mutable_data<T>() : nullptr;
-    compute::parallel_rows(n > 0 ? x.numel() / n : 0, n, [&](index_t first, index_t count) {
-      RowNorm<T, centred> row(n, a.eps);
-      Tensor room = Tensor::empty({n}, dtype_of<T>());
-      T* y = room.mutable_data<T>();
-      for (index_t i = first * n; i < (first + count) * n; i += n) {
-        const T scale = row.normalise(from + i, y);
-        if (products != nullptr) row(kernels::Binary::mul, up + i, 1, y, 1, products + i);
-        if (w != nullptr) row(kernels::Binary::mul, up + i, 1, w, 1, to + i);
-        row.backward(y, w != nullptr ? to + i : up + i, scale, to + i);
+    const T *from = x.data<T>(), *up = g.data<T>();
+    const auto data = [](Tensor& t) { return t.defined() ? t.mutable_data<T>() : nullptr; };
+    T *to_x = data(gx), *to_w = data(gw), *to_b = data(gb);
+    parallel_for(groups, 1, [&](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) {
+        const index_t first = i * group * n;
+        kernels::RowNormArgs<T> args = kernel_args<T>(a, centred, n, weight, {});
+        args.rows = std::min(group, rows - i * group);
+        args.x = from + first;
+        kernels::active<T>().norm.rows_backward(args, up + first, to_x ? to_x + first : nullptr, to_w ? to_w + i * n : nullptr, to_b ? to_b + i * n : nullptr);
       }
     });
   });
-  b.to(0, gx);
-  if (to_weight) b.to(1, gw);
+  const auto summed = [&](const Tensor& parts) {
+    Tensor total = Tensor::empty(last_axes(x.shape(), a.axes), x.dtype());
+    compute::reduce(kernels::Reduction::sum, parts, {0}, total);
+    return total;
+  };
+  if (gx.defined()) b.to(0, gx);
+  if (gw.defined()) b.to(1, summed(gw));
+  if (gb.defined()) b.to(a.bias_input(), summed(gb));
 }
 
 template <bool centred>
