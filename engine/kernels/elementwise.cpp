@@ -12,7 +12,7 @@ template <class T>
 class Operand {
  public:
   GRADUS_INLINE Operand(const T* p, index_t step, index_t n) : p_(p), constant_(step == 0), value_(n > 0 ? *p : T{1}) {}
-  GRADUS_INLINE Vec<T> at(index_t i, index_t left) const {
+  [[nodiscard]] GRADUS_INLINE Vec<T> at(index_t i, index_t left) const {
     if (constant_) return value_;
     return left >= width<T> ? load(p_ + i) : load_partial(p_ + i, left, T{1});
   }
@@ -29,7 +29,7 @@ GRADUS_INLINE void put(T* y, const Vec<T>& v, index_t left) {
   else store_partial(y, v, left);
 }
 // Masks in memory are bytes, 0 or 1. The low byte of every integer is picked out of the register as bytes.
-typedef std::uint8_t RegisterBytes __attribute__((vector_size(sizeof(Vec<float>))));
+using RegisterBytes [[gnu::vector_size(sizeof(Vec<float>))]] = std::uint8_t;
 
 template <class T, std::size_t... i>
 GRADUS_INLINE auto low_bytes(const Vec<UInt<T>>& v, std::index_sequence<i...>) {

@@ -114,7 +114,7 @@ class BlockTree {
     levels_[depth_++] = block;
   }
   /// All of them, or the identity if there were none.
-  GRADUS_INLINE Lanes<T> finish() const {
+  [[nodiscard]] GRADUS_INLINE Lanes<T> finish() const {
     if (depth_ == 0) return Lanes<T>::splat(Op::template identity<T>);
     Lanes<T> r = levels_[depth_ - 1];
     for (index_t i = depth_ - 2; i >= 0; --i) r = combine<Op>(levels_[i], r);

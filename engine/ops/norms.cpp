@@ -240,7 +240,7 @@ const OpDef l2_normalize_op = {
         },
     .composite =
         [](Run& r) {
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           const ReduceOptions along{.axes = {r.attr<index_t>()}, .keep = true};
           if (x.numel() == 0) return x * 1.0;
           // y does not depend on the scale of x: dividing by the largest element keeps the squares in range, and takes no part in the gradient.
