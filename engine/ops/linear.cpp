@@ -1,5 +1,6 @@
 #include "engine/ops/linear.hpp"
 
+#include "engine/ops/activation.hpp"
 #include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/matmul.hpp"
@@ -46,6 +47,9 @@ const OpDef linear_op = {
               {"batch", {normal_input({2, 2, 3}), w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }},
               {"relu", {positive, signs, two}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::relu}); }},
               {"tanh", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::tanh}); }},
+              {"gelu", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::gelu}); }},
+              {"gelu by tanh", {x, w}, [](Inputs t) { return linear(t[0], t[1], {.activation = Activation::gelu_tanh}); }},
+              {"silu", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::silu}); }},
               {"sigmoid", {x, w}, [](Inputs t) { return linear(t[0], t[1], {.activation = Activation::sigmoid}); }},
               {"rectified quadratic",
                {positive, signs, two},
@@ -88,6 +92,9 @@ Tensor activate(const Tensor& x, Activation activation) {
     case Activation::tanh: return tanh(x);
     case Activation::sigmoid: return sigmoid(x);
     case Activation::rectified_quadratic: return rectified_quadratic(x);
+    case Activation::gelu: return gelu(x);
+    case Activation::gelu_tanh: return gelu_tanh(x);
+    case Activation::silu: return silu(x);
   }
   throw ValueError("linear", cat("no activation ", static_cast<int>(activation)), "use one of the enumeration");
 }

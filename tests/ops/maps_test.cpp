@@ -9,21 +9,13 @@
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 #include "tests/reference.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
-
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
-
-Tensor gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& at, const Tensor& cotangent) {
-  Tape tape;
-  const Tensor x = tape.variable(at);
-  return tape.backward(f(x), {.cotangent = cotangent}).of(x);
-}
 
 struct NamedMap {
   const char* name;
