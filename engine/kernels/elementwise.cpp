@@ -1,5 +1,6 @@
 #include "engine/kernels/elementwise.hpp"
 
+#include "engine/kernels/activations.hpp"
 #include "engine/kernels/math.hpp"
 #include "engine/kernels/pow.hpp"
 #include "engine/kernels/trig.hpp"

@@ -128,8 +128,10 @@ class BlockTree {
 
 /// The lanes of n elements. full(i) gives the lanes of the 16 elements from i on, part(i, count) those of the last `count` < 16, padded
 /// with the identity. `flight` blocks are worked on at a time, so that additions need not wait for each other; it changes no bit.
-template <class Op, class T, index_t flight, class Full, class Part>
-GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
+/// soon(i) announces the 16 elements from i on, once each and in order, long before they are needed: blocks in flight are more
+/// streams than the processor foresees.
+template <class Op, class T, index_t flight, class Full, class Part, class Soon>
+GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part, Soon&& soon) {
   const Lanes<T> identity = Lanes<T>::splat(Op::template identity<T>);
   BlockTree<Op, T> tree;
   index_t start = 0;
@@ -138,7 +140,10 @@ GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
       Lanes<T> sums[flight];
       for (index_t b = 0; b < flight; ++b) sums[b] = identity;
       for (index_t i = 0; i < block_length; i += lane_count)
-        for (index_t b = 0; b < flight; ++b) sums[b] = combine<Op>(sums[b], full(start + b * block_length + i));
+        for (index_t b = 0; b < flight; ++b) {
+          soon(start + flight * (block_length + i) + b * lane_count);
+          sums[b] = combine<Op>(sums[b], full(start + b * block_length + i));
+        }
       for (index_t b = 0; b < flight; ++b) tree.push(sums[b]);
     }
   }
@@ -152,6 +157,10 @@ GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
     tree.push(sums);
   }
   return tree.finish();
+}
+template <class Op, class T, index_t flight, class Full, class Part>
+GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
+  return reduce_lanes<Op, T, flight>(n, full, part, [](index_t) {});
 }
 
 }  // namespace
