@@ -181,6 +181,13 @@ index_t Random::categorical(std::uint64_t index, std::span<const double> weights
   return last;
 }
 
+std::uint64_t Random::stream_key() const noexcept { return lane_of(stream_, 0); }
+bool Random::survives(std::uint64_t index, double p) const noexcept {
+  const std::uint64_t group = index / survival_group, element = index % survival_group;
+  const std::uint64_t value = values_of(seed_, stream_key(), survival_group / 4 * group + element % 16 / 2)[element / 16];
+  return static_cast<std::uint32_t>(value >> (32 * (element % 2))) >= survival_threshold(p);
+}
+
 void Random::fill_uniform(std::span<float> out, std::uint64_t first) const { fill(*this, out, first, to_uniform_f32); }
 void Random::fill_uniform(std::span<double> out, std::uint64_t first) const { fill(*this, out, first, to_uniform); }
 void Random::fill_normal(std::span<float> out, std::uint64_t first) const {

@@ -35,6 +35,12 @@ class Random {
   /// A category drawn with probability weights[i] / sum. Negative, non-finite or all-zero weights are a ValueError.
   [[nodiscard]] index_t categorical(std::uint64_t index, std::span<const double> weights) const;
 
+  /// False with probability p, 0 <= p < 1, to within 2^-32: dropout's choice. It takes one 32-bit word, so that a Philox block serves
+  /// four elements: element i = 32 g + e reads word 2 (e / 16) + e % 2 of block 8 g + (e % 16) / 2, which suits SIMD registers.
+  [[nodiscard]] bool survives(std::uint64_t index, double p) const noexcept;
+  /// What the stream contributes to the counters of its blocks, for code that computes many at once.
+  [[nodiscard]] std::uint64_t stream_key() const noexcept;
+
   /// Fills with numbers index `first`, first + 1, ... (in parallel; the bits do not depend on that).
   void fill_uniform(std::span<float> out, std::uint64_t first = 0) const;
   void fill_uniform(std::span<double> out, std::uint64_t first = 0) const;
@@ -46,6 +52,14 @@ class Random {
  private:
   std::uint64_t seed_, stream_;
 };
+
+/// Elements whose words Random::survives takes from one set of blocks.
+inline constexpr index_t survival_group = 32;
+/// An element survives when its word is at least this.
+[[nodiscard]] constexpr std::uint32_t survival_threshold(double p) noexcept {
+  const double words = p * 0x1p32;
+  return words >= 0xFFFFFFFF ? 0xFFFFFFFF : static_cast<std::uint32_t>(words) + (static_cast<std::uint32_t>(words) < words ? 1 : 0);
+}
 
 /// Natural logarithm with the same bits everywhere (fdlibm's algorithm, no fma). For finite x > 0; within 1 ulp.
 [[nodiscard]] double portable_log(double x) noexcept;

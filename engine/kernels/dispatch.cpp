@@ -17,9 +17,10 @@
   GRADUS_DECLARE_FAMILY(Gemm, gemm)               \
   GRADUS_DECLARE_FAMILY(Distance, distance)       \
   GRADUS_DECLARE_FAMILY(Update, update)           \
+  GRADUS_DECLARE_FAMILY(Attention, attention)     \
   }
 #define GRADUS_TABLE_OF(isa, type) \
-  { isa::elementwise_##type, isa::reduce_##type, isa::softmax_##type, isa::gemm_##type, isa::distance_##type, isa::update_##type }
+  { isa::elementwise_##type, isa::reduce_##type, isa::softmax_##type, isa::gemm_##type, isa::distance_##type, isa::update_##type, isa::attention_##type }
 
 GRADUS_DECLARE_TABLES(baseline)
 #ifdef GRADUS_HAVE_AVX2

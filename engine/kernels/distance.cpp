@@ -46,11 +46,18 @@ void nearest(const NearestArgs<T>& args) {
   });
 }
 
+template <class T>
+void distance_packed(const PackedDistanceArgs<T>& args) {
+  distance_rows(args.x, args.x_row, args.n, Centres<T>{args.c, args.k, args.d}, args.out, args.out_row);
+}
+
 }  // namespace
 
 extern const DistanceKernels<float> distance_f32;
 extern const DistanceKernels<double> distance_f64;
-const DistanceKernels<float> distance_f32{squared_distance<float>, squared_distance_backward<float>, nearest<float>, assign_accumulate<float>};
-const DistanceKernels<double> distance_f64{squared_distance<double>, squared_distance_backward<double>, nearest<double>, assign_accumulate<double>};
+const DistanceKernels<float> distance_f32{squared_distance<float>, squared_distance_backward<float>, nearest<float>, assign_accumulate<float>,
+                                          distance_packed<float>};
+const DistanceKernels<double> distance_f64{squared_distance<double>, squared_distance_backward<double>, nearest<double>, assign_accumulate<double>,
+                                           distance_packed<double>};
 
 }  // namespace gradus::kernels::GRADUS_KERNEL_ISA

@@ -85,12 +85,26 @@ struct AssignArgs {
   index_t* tied = nullptr;      ///< (1): number of points with more than one nearest centre
 };
 
+/// out[i, j] for n points and k centres that GemmKernels::pack packed as the columns of a (d, .) matrix; c is at the first of them,
+/// a multiple of packed_panel.
+template <class T>
+struct PackedDistanceArgs {
+  index_t n = 0, k = 0, d = 0;
+  const T* x = nullptr;
+  index_t x_row = 0;
+  const T* c = nullptr;
+  T* out = nullptr;
+  index_t out_row = 0;
+};
+
 template <class T>
 struct DistanceKernels {
   void (*squared_distance)(const DistanceArgs<T>&);
   void (*squared_distance_backward)(const DistanceBackwardArgs<T>&);
   void (*nearest)(const NearestArgs<T>&);
   void (*assign_accumulate)(const AssignArgs<T>&);
+  /// On the calling thread; needs no memory.
+  void (*distance_packed)(const PackedDistanceArgs<T>&);
 };
 
 }  // namespace gradus::kernels

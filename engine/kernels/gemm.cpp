@@ -302,11 +302,43 @@ void gemm(const GemmArgs<T>& args) {
   if (parts > 1) merge_products(products);
 }
 
+// ---- a B that is packed once -----------------------------------------------------------------------------------------------
+
+template <class T>
+index_t packed_elements(index_t k, index_t n) {
+  return k * round_up(n, width<T>);
+}
+
+template <class T>
+void pack(const T* b, index_t b_row, index_t b_col, index_t k, index_t n, T* to) {
+  for (index_t j = 0; j < n; j += panel_width<T>) {
+    const index_t columns = std::min(panel_width<T>, n - j);
+    pack_panel<T, panel_width<T>>(to + j * k, round_up(columns, width<T>), b + j * b_col, b_row, b_col, k, columns);
+  }
+}
+
+template <class T>
+void gemm_packed(const PackedGemmArgs<T>& args) {
+  if (args.m <= 0 || args.n <= 0) return;
+  const index_t whole = args.n - args.n % panel_width<T>, last = round_up(args.n % panel_width<T>, width<T>);
+  const T* part = args.b + args.b_col * args.b_rows;
+  const Panels<T> panels{part + args.b_row * panel_width<T>, panel_width<T> * args.b_rows, panel_width<T>, part + whole * args.b_rows + args.b_row * last,
+                         last};
+  const Product<T> product{args.m, args.n, args.k, args.a, args.a_row, args.a_col, nullptr, 0, 0, args.c, args.c_row, 1, args.accumulate};
+  multiply_block<T, false>(product, panels, {0, args.m, 0, args.n, args.a});
+}
+
+template <class T>
+constexpr GemmKernels<T> table() {
+  static_assert(packed_panel % panel_width<T> == 0);
+  return {gemm<T>, packed_elements<T>, pack<T>, gemm_packed<T>};
+}
+
 }  // namespace
 
 extern const GemmKernels<float> gemm_f32;
 extern const GemmKernels<double> gemm_f64;
-const GemmKernels<float> gemm_f32{gemm<float>};
-const GemmKernels<double> gemm_f64{gemm<double>};
+const GemmKernels<float> gemm_f32 = table<float>();
+const GemmKernels<double> gemm_f64 = table<double>();
 
 }  // namespace gradus::kernels::GRADUS_KERNEL_ISA

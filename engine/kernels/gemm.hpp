@@ -40,10 +40,32 @@ struct GemmArgs {
   index_t c_batch = 0;
 };
 
-/// Splits its work over threads by itself (nothing for small products); working memory comes from the pool.
+/// One product with a part of a packed B: rows [b_row, b_row + k), columns [b_col, b_col + n). It starts at a multiple of
+/// packed_panel columns, and ends at one or at the last column. The same chains as gemm, whatever k.
+template <class T>
+struct PackedGemmArgs {
+  index_t m = 0, n = 0, k = 0;
+  const T* a = nullptr;
+  index_t a_row = 0, a_col = 1;
+  const T* b = nullptr;                      ///< what `pack` wrote of a (b_rows, .) matrix
+  index_t b_rows = 0, b_row = 0, b_col = 0;  ///< rows of the whole; the first row and column of the part
+  T* c = nullptr;
+  index_t c_row = 0;
+  bool accumulate = false;
+};
+
+/// Blocks of columns of a packed B that may be multiplied on their own, for every type and instruction set.
+inline constexpr index_t packed_panel = 32;
+
 template <class T>
 struct GemmKernels {
+  /// Splits its work over threads by itself (nothing for small products); working memory comes from the pool.
   void (*gemm)(const GemmArgs<T>&);
+  /// Packs B (k, n), which has any strides, for many products with it: `packed_elements` elements.
+  index_t (*packed_elements)(index_t k, index_t n);
+  void (*pack)(const T* b, index_t b_row, index_t b_col, index_t k, index_t n, T* to);
+  /// On the calling thread; needs no memory.
+  void (*gemm_packed)(const PackedGemmArgs<T>&);
 };
 
 }  // namespace gradus::kernels

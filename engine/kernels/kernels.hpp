@@ -2,6 +2,7 @@
 // The table of SIMD kernels: loops on raw spans, compiled once per instruction set, chosen at start-up.
 
 #include "engine/core/dtype.hpp"
+#include "engine/kernels/attention.hpp"
 #include "engine/kernels/distance.hpp"
 #include "engine/kernels/elementwise.hpp"
 #include "engine/kernels/gemm.hpp"
@@ -23,6 +24,7 @@ struct Kernels {
   GemmKernels<T> gemm;
   DistanceKernels<T> distance;
   UpdateKernels<T> update;
+  AttentionKernels<T> attention;
 };
 
 /// "baseline", "avx2", "avx512", "neon".

@@ -61,7 +61,8 @@ class LongRow {
     };
     return Vec<T>(merge_lanes<Op>(reduce_lanes<Op, T, 1>(n_, full, part)));
   }
-  /// The row's value to *p.
+  /// The row's value from *p, and to it.
+  GRADUS_INLINE Vec<T> row_value(const T* p) const { return Vec<T>(*p); }
   GRADUS_INLINE void put_row(const Vec<T>& v, T* p) const { store_partial(p, v, 1); }
   /// Rows for which the mask holds.
   [[nodiscard]] GRADUS_INLINE index_t count(const Mask<T>& m) const { return xsimd::any(m) ? 1 : 0; }
@@ -105,6 +106,7 @@ class ShortRows {
       for (index_t i = 0; i < half; ++i) lane[i] = Op::apply(lane[i], lane[i + half]);
     return lane[0];
   }
+  GRADUS_INLINE Vec<T> row_value(const T* p) const { return rows_ == width<T> ? load(p) : load_partial(p, rows_, T{1}); }
   GRADUS_INLINE void put_row(const Vec<T>& v, T* p) const {
     if (rows_ == width<T>) store(p, v);
     else store_partial(p, v, rows_);

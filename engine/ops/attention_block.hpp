@@ -10,8 +10,10 @@
 
 namespace gradus::define {
 
-// A block of scores stays in the second-level cache, and a product of blocks is worth the call.
-inline constexpr index_t query_block = 64, key_block = 128;
+// A block of scores stays in the second-level cache, and a product of blocks is worth the call: with few keys (queries), more queries
+// (keys) make up a block. Key blocks are whole panels of what is packed.
+inline constexpr index_t query_block = 64, key_block = 128, most_queries = 512, most_keys = 512;
+static_assert(key_block % kernels::packed_panel == 0 && most_keys % kernels::packed_panel == 0);
 inline constexpr int most_masks = 2;
 
 struct Range {
@@ -20,21 +22,45 @@ struct Range {
 [[nodiscard]] inline Range block_of(index_t index, index_t block, index_t all) { return {index * block, std::min(block, all - index * block)}; }
 [[nodiscard]] inline index_t blocks_in(index_t all, index_t block) { return all > 0 ? (all + block - 1) / block : 0; }
 
+// A matrix as the second factor of products, packed once for all of them.
+template <class T>
+struct Packed {
+  Scratch<T> elements;
+  index_t rows = 0, columns = 0;
+
+  void pack(const MatrixView<const T>& m, index_t m_rows, index_t m_columns) {
+    rows = m_rows;
+    columns = m_columns;
+    const auto& gemm = kernels::active<T>().gemm;
+    elements.resize(static_cast<std::size_t>(gemm.packed_elements(rows, columns)));
+    gemm.pack(m.data, m.row, m.column, rows, columns, elements.data());
+  }
+};
+
+// What products with one element of the batch read, packed: keys and values for forward, all for backward.
+template <class T>
+struct PackedItem {
+  Packed<T> keys_across, values_across;       // (D, Tk), (Dv, Tk)
+  Packed<T> queries, keys, values, upstream;  // (Tq, D), (Tk, D), (Tk, Dv), (Tq, Dv)
+};
+
 // One thread's working memory, for blocks of up to so many queries and keys.
 template <class T>
 struct Workspace {
-  Workspace(index_t queries, index_t keys)
+  Workspace(index_t queries, index_t keys, bool masked, bool dropping)
       : raw(static_cast<std::size_t>(queries * keys)),
-        scaled(raw.size()),
+        weights(raw.size()),
         upstream(raw.size()),
+        survival(dropping ? raw.size() : 0),
         top(static_cast<std::size_t>(queries)),
-        logarithm(top.size()),
-        pairs(2 * top.size()),
-        keep(raw.size()) {}
+        total(top.size()),
+        correction(top.size()),
+        keep(masked ? raw.size() : 0) {}
   Scratch<T> raw;       // dot products or distances
-  Scratch<T> scaled;    // scores with temperature and masks, then weights
+  Scratch<T> weights;   // scores with temperature and masks where there are masks, then weights
   Scratch<T> upstream;  // dL/dweights, then dL/dscores
-  Scratch<T> top, logarithm, pairs, room;
+  Scratch<T> survival;  // factors of dropout
+  Scratch<T> top, total, correction;
   Scratch<std::uint8_t> keep;
 };
 
@@ -47,6 +73,7 @@ struct Blocks {
   Tensor q, k, v;  // at the whole batch
   Scratch<Tensor> masks;
   index_t queries, keys, d, dv, items;
+  index_t query_step, key_step;  // sizes of blocks
   bool softmax, causal, euclidean;
   T factor, scale;  // score = factor * raw, beta * score = scale * raw
   double dropout;
@@ -63,6 +90,8 @@ struct Blocks {
         d(in.q.size(-1)),
         dv(in.v.size(-1)),
         items(numel(batch)),
+        query_step(step(query_block, most_queries, std::min(keys, key_block))),
+        key_step(step(key_block, most_keys, std::min(queries, query_block))),
         softmax(a.map == MapKind::softmax),
         causal(a.causal),
         euclidean(a.score == Score::euclidean),
@@ -75,6 +104,12 @@ struct Blocks {
     for (std::size_t i = 0; i < most_masks; ++i) strides[3 + i] = i < masks.size() ? batch_of(masks[i].strides()) : Dims::filled(batch.rank(), 0);
     loop.emplace(batch, strides);
   }
+
+  // Whether any query may be kept from any key.
+  [[nodiscard]] bool masked() const {
+    return causal || std::any_of(masks.begin(), masks.end(), [](const Tensor& mask) { return mask.dtype() == DType::boolean; });
+  }
+  [[nodiscard]] Workspace<T> workspace() const { return {std::min(query_step, queries), std::min(key_step, keys), masked(), dropout > 0}; }
 
   // One element of the batch.
   struct Item {
@@ -115,23 +150,33 @@ struct Blocks {
     return count > 0;
   }
 
-  // beta * score + masks of a block, in w.scaled, and the bare products or distances in w.raw; -inf or, for normalised linear
-  // weights, 0 where an entry is masked.
-  void scores(const Item& one, Range rows, Range columns, Workspace<T>& w, const Keep& keep) const {
-    const MatrixView<const T> x = one.q.from(rows.begin, 0), c = one.k.from(columns.begin, 0);
-    const index_t n = columns.size;
+  // Dot products or distances of a block, in w.raw.
+  void raw_scores(const Item& one, const PackedItem<T>& packed, Range rows, Range columns, Workspace<T>& w) const {
+    const MatrixView<const T> x = one.q.from(rows.begin, 0);
     if (euclidean) {
-      kernels::DistanceArgs<T> args{.n = rows.size, .k = n, .d = d, .x = x.data, .x_row = x.row};
-      args.c = c.data;
-      args.c_row = c.row;
-      args.out = w.raw.data();
-      args.out_row = n;
-      kernels::active<T>().distance.squared_distance(args);
+      const T* c = packed.keys_across.elements.data() + columns.begin * d;
+      kernels::active<T>().distance.distance_packed(
+          {.n = rows.size, .k = columns.size, .d = d, .x = x.data, .x_row = x.row, .c = c, .out = w.raw.data(), .out_row = columns.size});
     } else {
-      product(rows.size, n, d, x, c.transposed(), w.raw.data());
+      multiply(x, packed.keys_across, {0, d}, {columns.begin, columns.size}, {w.raw.data(), columns.size, 1}, rows.size);
     }
+  }
+
+  // Scores that are still to be multiplied by `scale` to be beta * score + masks.
+  struct Scores {
+    const T* data;
+    T scale;
+  };
+  [[nodiscard]] bool shifted(const Item& one) const {
+    return std::any_of(one.shift.begin(), one.shift.end(), [](const auto& shift) { return shift.data != nullptr; });
+  }
+  // The scores of a block: w.raw where nothing else enters, else w.weights; -inf or, for normalised linear weights, 0 where masked.
+  Scores scores(const Item& one, const PackedItem<T>& packed, Range rows, Range columns, Workspace<T>& w, const Keep& keep) const {
+    raw_scores(one, packed, rows, columns, w);
     T* raw = w.raw.data();
-    T* z = w.scaled.data();
+    if (softmax && keep.data == nullptr && !shifted(one)) return {raw, scale};
+    T* z = w.weights.data();
+    const index_t n = columns.size;
     for (index_t e = 0; e < rows.size * n; ++e) z[e] = scale * raw[e];
     const T masked = softmax ? minus_infinity : T{0};
     for (const MatrixView<const T>& shift : one.shift) {
@@ -148,80 +193,95 @@ struct Blocks {
         raw[e] = 0;
         z[e] = masked;
       }
+    return {z, 1};
   }
 
-  // Weights of a softmax block relative to its own sum, in w.scaled. `sums` holds the maximum m of the blocks before and the logarithm
-  // of their sum of e^{z - m}, apart, since of large scores their sum would keep the maximum only; it takes those with this block.
-  // w.pairs takes the share of the blocks before and the share of this one.
-  void softmax_block(Range rows, index_t n, Workspace<T>& w, T* sums) const {
-    const auto& kernel = kernels::active<T>();
-    T* z = w.scaled.data();
-    kernel.reduce[kernels::Reduction::max].rows(z, rows.size, n, n, w.top.data());
-    kernel.softmax.softmax(z, rows.size, n, 1, z);
-    // The largest weight is 1 / sum e^{z - top}.
-    kernel.reduce[kernels::Reduction::max].rows(z, rows.size, n, n, w.logarithm.data());
-    kernel.elementwise.unary[static_cast<std::size_t>(kernels::Unary::log)](w.logarithm.data(), w.logarithm.data(), rows.size);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size); ++i) {
-      const T before = sums[2 * i], top = w.top[i];
-      const T both = before > top ? before : top;
-      // What is left of a maximum of -inf is -inf, not a difference of infinities.
-      const auto relative = [both](T maximum, T logarithm) { return maximum == minus_infinity ? maximum : (maximum - both) + logarithm; };
-      w.pairs[2 * i] = relative(before, sums[2 * i + 1]);
-      w.pairs[2 * i + 1] = relative(top, -w.logarithm[i]);
-      sums[2 * i] = both;
+  // The factors that dropout gives the weights of a block; null without dropout.
+  [[nodiscard]] const T* survivors(const Item& one, Range rows, Range columns, Workspace<T>& w) const {
+    if (dropout == 0) return nullptr;
+    const kernels::Survival<T> survival{random.seed(), random.stream_key(), survival_threshold(dropout), static_cast<T>(1 / (1 - dropout))};
+    const bool whole = columns.size == keys;  // rows follow each other
+    for (index_t i = 0; i < (whole ? 1 : rows.size); ++i) {
+      const auto first = static_cast<std::uint64_t>((one.index * queries + rows.begin + i) * keys + columns.begin);
+      kernels::active<T>().attention.survival(survival, first, whole ? rows.size * keys : columns.size, w.survival.data() + i * columns.size);
     }
-    kernel.softmax.logsumexp(w.pairs.data(), rows.size, 2, w.logarithm.data());
-    kernel.softmax.softmax(w.pairs.data(), rows.size, 2, 1, w.pairs.data());
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size); ++i) sums[2 * i + 1] = sums[2 * i] == minus_infinity ? T{0} : w.logarithm[i];
+    return w.survival.data();
   }
 
-  void sum_block(Range rows, index_t n, Workspace<T>& w, T* sums) const {
-    kernels::active<T>().reduce[kernels::Reduction::sum].rows(w.scaled.data(), rows.size, n, n, w.top.data());
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size); ++i) sums[2 * i] += w.top[i];
-  }
-
-  // The factor that dropout gives a weight.
-  [[nodiscard]] T survival(index_t item, index_t i, index_t j) const {
-    return random.uniform(static_cast<std::uint64_t>((item * queries + i) * keys + j)) >= dropout ? static_cast<T>(1 / (1 - dropout)) : T{0};
-  }
-  void drop(const Item& one, Range rows, Range columns, T* values) const {
-    for (index_t i = 0; dropout > 0 && i < rows.size; ++i)
-      for (index_t j = 0; j < columns.size; ++j) values[i * columns.size + j] *= survival(one.index, rows.begin + i, columns.begin + j);
-  }
-
-  // The weights of a block once the sums are known, in w.scaled, as they met the values; dL / d(beta score + masks) in w.upstream.
-  // `grad` (., Dv), `sums` and `means` begin at the first row of the block; means = sum_j w_ij dL/dw_ij.
-  void gradient_block(const Item& one, Range rows, Range columns, Workspace<T>& w, const Keep& keep, const T* grad, const T* sums, const T* means) const {
-    scores(one, rows, columns, w, keep);
-    product(rows.size, columns.size, dv, {grad, dv, 1}, one.v.from(columns.begin, 0).transposed(), w.upstream.data());
-    drop(one, rows, columns, w.upstream.data());
-    T* z = w.scaled.data();
-    T* g = w.upstream.data();
+  // The weights of a block as they meet the values, in w.weights: of softmax relative to the maximum so far, in w.top, whose sum is in
+  // w.total and what older outputs are to be multiplied by in w.correction; of normalised linear weights before division by w.total.
+  void weigh_block(const Item& one, const PackedItem<T>& packed, Range rows, Range columns, Workspace<T>& w, const Keep& keep) const {
+    const Scores z = scores(one, packed, rows, columns, w, keep);
+    const T* survival = survivors(one, rows, columns, w);
     const index_t n = columns.size;
     if (softmax) {
-      for (index_t i = 0; i < rows.size; ++i) {
-        const T top = sums[2 * i] == minus_infinity ? T{0} : sums[2 * i], logarithm = sums[2 * i + 1];
-        for (index_t j = 0; j < n; ++j) z[i * n + j] = (z[i * n + j] - top) - logarithm;
-      }
-      kernels::active<T>().elementwise.unary[static_cast<std::size_t>(kernels::Unary::exp)](z, z, rows.size * n);
-      for (index_t i = 0; i < rows.size; ++i)
-        for (index_t j = 0, e = i * n; j < n; ++j, ++e) g[e] = z[e] == 0 ? T{0} : z[e] * (g[e] - means[i]);
+      kernels::SoftmaxBlock<T> block{.rows = rows.size, .n = n, .scale = z.scale, .scores = z.data, .survival = survival, .weights = w.weights.data()};
+      block.top = w.top.data();
+      block.total = w.total.data();
+      block.correction = w.correction.data();
+      kernels::active<T>().attention.softmax_block(block);
     } else {
-      for (index_t i = 0; i < rows.size; ++i)
-        for (index_t j = 0, e = i * n; j < n; ++j, ++e) {
-          const T total = sums[2 * i];
-          const bool reaches = total != 0 && !shifted_away(one, rows.begin + i, columns.begin + j);
-          g[e] = reaches ? (g[e] - means[i]) / total : T{0};
-          z[e] = total != 0 ? z[e] / total : T{0};
-        }
+      kernels::active<T>().reduce[kernels::Reduction::sum].rows(w.weights.data(), rows.size, n, n, w.correction.data());
+      for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size); ++i) w.total[i] += w.correction[i];
+      drop(survival, rows.size * n, w.weights.data());
     }
-    for (index_t e = 0; keep.data != nullptr && e < rows.size * n; ++e)
-      if (!keep.data[e]) z[e] = g[e] = 0;
-    drop(one, rows, columns, z);
+    zero_unkept(keep, rows.size * n, w.weights.data());
   }
 
-  // The last key that any query of the block may see, plus one.
-  [[nodiscard]] index_t keys_seen(Range rows) const { return causal ? std::min(keys, rows.begin + rows.size) : keys; }
+  // The weights of a block once the sums are known, in w.weights, as they met the values; dL / d(raw score) in w.upstream.
+  // `grad` (., Dv), `sums` and `means` begin at the first row of the block; means = sum_j w_ij dL/dw_ij.
+  void gradient_block(const Item& one, const PackedItem<T>& packed, Range rows, Range columns, Workspace<T>& w, const Keep& keep, const T* grad, const T* sums,
+                      const T* means) const {
+    const Scores z = scores(one, packed, rows, columns, w, keep);
+    const T* survival = survivors(one, rows, columns, w);
+    const index_t n = columns.size;
+    multiply({grad, dv, 1}, packed.values_across, {0, dv}, {columns.begin, n}, {w.upstream.data(), n, 1}, rows.size);
+    if (softmax) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size); ++i) {
+        w.top[i] = sums[2 * i] == minus_infinity ? T{0} : sums[2 * i];
+        w.total[i] = sums[2 * i + 1];
+      }
+      kernels::SoftmaxBlockBackward<T> block{.rows = rows.size, .n = n, .scale = z.scale, .slope = scale, .scores = z.data, .survival = survival};
+      block.weights = w.weights.data();
+      block.upstream = w.upstream.data();
+      block.top = w.top.data();
+      block.logarithm = w.total.data();
+      block.mean = means;
+      kernels::active<T>().attention.softmax_block_backward(block);
+    } else {
+      drop(survival, rows.size * n, w.upstream.data());
+      linear_gradient(one, rows, columns, w, sums, means);
+      drop(survival, rows.size * n, w.weights.data());
+    }
+    zero_unkept(keep, rows.size * n, w.weights.data());
+    zero_unkept(keep, rows.size * n, w.upstream.data());
+  }
+
+  void linear_gradient(const Item& one, Range rows, Range columns, Workspace<T>& w, const T* sums, const T* means) const {
+    const index_t n = columns.size;
+    for (index_t i = 0; i < rows.size; ++i)
+      for (index_t j = 0; j < n; ++j) {
+        const T total = sums[2 * i];
+        T &g = w.upstream[static_cast<std::size_t>(i * n + j)], &z = w.weights[static_cast<std::size_t>(i * n + j)];
+        const bool reaches = total != 0 && !shifted_away(one, rows.begin + i, columns.begin + j);
+        g = reaches ? scale * ((g - means[i]) / total) : T{0};
+        z = total != 0 ? z / total : T{0};
+      }
+  }
+
+  static void drop(const T* survival, index_t count, T* values) {
+    for (index_t e = 0; survival != nullptr && e < count; ++e) values[e] = survival[e] == 0 ? T{0} : values[e] * survival[e];
+  }
+  static void zero_unkept(const Keep& keep, index_t count, T* values) {
+    for (index_t e = 0; keep.data != nullptr && e < count; ++e)
+      if (!keep.data[e]) values[e] = 0;
+  }
+
+  // The last key that any query of the block may see, plus one, rounded up to what packed matrices can be cut to.
+  [[nodiscard]] index_t keys_seen(Range rows) const {
+    constexpr index_t unit = kernels::packed_panel;
+    return causal ? std::min(keys, (rows.begin + rows.size + unit - 1) / unit * unit) : keys;
+  }
 
   [[nodiscard]] Tensor with_side_by_side(const Tensor& points, const AttentionAttributes& a) const {
     const bool fine = a.score != Score::euclidean || points.strides().back() == 1 || points.shape().back() <= 1;
@@ -229,9 +289,25 @@ struct Blocks {
   }
   [[nodiscard]] Tensor expanded(const Tensor& t) const { return view::expand(t, with_matrix(batch, -1, -1)); }
 
-  static void product(index_t m, index_t n, index_t k, const MatrixView<const T>& a, const MatrixView<const T>& b, T* c) {
-    kernels::active<T>().gemm.gemm(
-        {.m = m, .n = n, .k = k, .a = a.data, .a_row = a.row, .a_col = a.column, .b = b.data, .b_row = b.row, .b_col = b.column, .c = c, .c_row = n});
+  // c = a b, or c += a b, with rows and columns of a packed b.
+  static void multiply(const MatrixView<const T>& a, const Packed<T>& b, Range b_rows, Range b_columns, const MatrixView<T>& c, index_t m,
+                       bool accumulate = false) {
+    kernels::PackedGemmArgs<T> args{.m = m, .n = b_columns.size, .k = b_rows.size, .a = a.data, .a_row = a.row, .a_col = a.column};
+    args.b = b.elements.data();
+    args.b_rows = b.rows;
+    args.b_row = b_rows.begin;
+    args.b_col = b_columns.begin;
+    args.c = c.data;
+    args.c_row = c.row;
+    args.accumulate = accumulate;
+    kernels::active<T>().gemm.gemm_packed(args);
+  }
+
+ private:
+  // With few of the others, a block has a multiple of `least`, up to `most`.
+  static index_t step(index_t least, index_t most, index_t others) {
+    constexpr index_t area = query_block * key_block;
+    return std::clamp(area / std::max<index_t>(others, 1) / least * least, least, most);
   }
   [[nodiscard]] static bool shifted_away(const Item& one, index_t i, index_t j) {
     return std::any_of(one.shift.begin(), one.shift.end(), [&](const auto& s) { return s.data != nullptr && s(i, j) == minus_infinity; });

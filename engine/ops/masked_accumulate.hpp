@@ -60,37 +60,18 @@ void accumulate_product(index_t m, index_t n, index_t k, const MatrixView<const 
         for (index_t j = 0; j < n; ++j) c(i, j) = std::fma(a(i, p), b(p, j), c(i, j));
 }
 
-/// gx_i += 2 sum_j g_ij (x_i - c_j) and gc_j += 2 sum_i g_ij (c_j - x_i) over the kept entries of g (n, k), which is contiguous and
-/// 0 where it is not kept. x (n, d), c (k, d), gx and gc have coordinates side by side; gx or gc may be null.
+/// gx_i -= sum_j g_ij (x_i - c_j) and gc_j -= sum_i g_ij (c_j - x_i) over the kept entries of g (n, k), entry by entry: what is not kept
+/// is not read. x (n, d), c (k, d); gx or gc may be null.
 template <class T>
-void accumulate_distance_gradient(index_t n, index_t k, index_t d, const MatrixView<const T>& x, const MatrixView<const T>& c, const T* g, const Keep& keep,
-                                  const MatrixView<T>& gx, const MatrixView<T>& gc, Scratch<T>& room) {
-  if (keep.data != nullptr && !(all_finite(x, n, d) && all_finite(c, k, d))) {
-    for (index_t i = 0; i < n; ++i)
-      for (index_t j = 0; j < k; ++j)
-        for (index_t p = 0; keep(i, j) && p < d; ++p) {
-          const T term = 2 * g[i * k + j] * (x(i, p) - c(j, p));
-          if (gx.data) gx(i, p) += term;
-          if (gc.data) gc(j, p) -= term;
-        }
-    return;
-  }
-  room.resize(static_cast<std::size_t>((n + k) * d));
-  kernels::DistanceBackwardArgs<T> args{.n = n, .k = k, .d = d, .x = x.data, .x_row = x.row};
-  args.c = c.data;
-  args.c_row = c.row;
-  args.g = g;
-  args.g_row = k;
-  args.gx = gx.data ? room.data() : nullptr;
-  args.gc = gc.data ? room.data() + n * d : nullptr;
-  args.gx_row = args.gc_row = d;
-  kernels::active<T>().distance.squared_distance_backward(args);
-  const auto add = [d](const MatrixView<T>& into, const T* from, index_t rows) {
-    for (index_t i = 0; i < rows; ++i)
-      for (index_t p = 0; p < d; ++p) into(i, p) += from[i * d + p];
-  };
-  if (gx.data) add(gx, args.gx, n);
-  if (gc.data) add(gc, args.gc, k);
+void accumulate_distance_gradient(index_t n, index_t k, index_t d, const MatrixView<const T>& x, const MatrixView<const T>& c, const MatrixView<const T>& g,
+                                  const Keep& keep, const MatrixView<T>& gx, const MatrixView<T>& gc) {
+  for (index_t i = 0; i < n; ++i)
+    for (index_t j = 0; j < k; ++j)
+      for (index_t p = 0; keep(i, j) && p < d; ++p) {
+        const T term = g(i, j) * (x(i, p) - c(j, p));
+        if (gx.data) gx(i, p) -= term;
+        if (gc.data) gc(j, p) += term;
+      }
 }
 
 }  // namespace gradus::define

@@ -60,7 +60,7 @@ const OpDef dropout_by_stream_op = {
             const T scale = static_cast<T>(1 / (1 - a.p));
             constexpr index_t grain = 1 << 11;  // a Philox block an element
             parallel_for(x.numel(), grain, [&](index_t begin, index_t end) {
-              for (index_t i = begin; i < end; ++i) to[i] = random.uniform(static_cast<std::uint64_t>(i)) >= a.p ? scale * from[i] : T{0};
+              for (index_t i = begin; i < end; ++i) to[i] = random.survives(static_cast<std::uint64_t>(i), a.p) ? scale * from[i] : T{0};
             });
           });
         },
