@@ -6,8 +6,10 @@
 #include "engine/kernels/distance.hpp"
 #include "engine/kernels/elementwise.hpp"
 #include "engine/kernels/gemm.hpp"
+#include "engine/kernels/norm.hpp"
 #include "engine/kernels/reduce.hpp"
 #include "engine/kernels/softmax.hpp"
+#include "engine/kernels/transpose.hpp"
 #include "engine/kernels/update.hpp"
 
 namespace gradus::kernels {
@@ -25,6 +27,8 @@ struct Kernels {
   DistanceKernels<T> distance;
   UpdateKernels<T> update;
   AttentionKernels<T> attention;
+  TransposeKernels<T> transpose;
+  RowNormKernels<T> row_norm;
 };
 
 /// "baseline", "avx2", "avx512", "neon".

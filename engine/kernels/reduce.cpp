@@ -13,8 +13,7 @@ constexpr index_t blocks_in_flight = Lanes<T>::vectors < 8 ? 8 / Lanes<T>::vecto
 template <class Op, class T>
 GRADUS_INLINE Lanes<T> row_lanes(const T* x, index_t n) {
   return reduce_lanes<Op, T, blocks_in_flight<T>>(
-      n,
-      [&](index_t i) GRADUS_INLINE_LAMBDA { return Lanes<T>::load(x + i); },
+      n, [&](index_t i) GRADUS_INLINE_LAMBDA { return Lanes<T>::load(x + i); },
       [&](index_t i, index_t count) GRADUS_INLINE_LAMBDA { return Lanes<T>::load_partial(x + i, count, Op::template identity<T>); },
       [&](index_t i) GRADUS_INLINE_LAMBDA { __builtin_prefetch(x + i); });
 }

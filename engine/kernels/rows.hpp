@@ -59,7 +59,7 @@ class LongRow {
       }
       return Lanes<T>::load(lanes);
     };
-    return Vec<T>(merge_lanes<Op>(reduce_lanes<Op, T, 1>(n_, full, part)));
+    return Vec<T>(merge_lanes<Op>(reduce_lanes < Op, T, Lanes<T>::vectors < 4 ? 2 : 1 > (n_, full, part)));
   }
   /// The row's value from *p, and to it.
   GRADUS_INLINE Vec<T> row_value(const T* p) const { return Vec<T>(*p); }

@@ -38,9 +38,9 @@ void softmax(const T* x, index_t rows, index_t n, T beta, T* y) {
       return weight;
     });
     // The largest entry weighs 1, so that only a row of -inf sums to 0.
-    const Vec<T> divisor = select(is(total, T{0}), Vec<T>(T{1}), total);
+    const Vec<T> factor_of_weights = Vec<T>(T{1}) / select(is(total, T{0}), Vec<T>(T{1}), total);
     row.each([&](auto at) GRADUS_INLINE_LAMBDA {
-      const Vec<T> weight = row.out(at) / divisor;
+      const Vec<T> weight = row.out(at) * factor_of_weights;
       row.set(at, zero_where(weight < Vec<T>(math::Format<T>::smallest_normal), weight));
     });
   });

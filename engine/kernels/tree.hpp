@@ -132,6 +132,7 @@ class BlockTree {
 /// streams than the processor foresees.
 template <class Op, class T, index_t flight, class Full, class Part, class Soon>
 GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part, Soon&& soon) {
+  constexpr index_t groups_ahead = 1;
   const Lanes<T> identity = Lanes<T>::splat(Op::template identity<T>);
   BlockTree<Op, T> tree;
   index_t start = 0;
@@ -141,7 +142,7 @@ GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part, Soon&& 
       for (index_t b = 0; b < flight; ++b) sums[b] = identity;
       for (index_t i = 0; i < block_length; i += lane_count)
         for (index_t b = 0; b < flight; ++b) {
-          soon(start + flight * (block_length + i) + b * lane_count);
+          soon(start + flight * (groups_ahead * block_length + i) + b * lane_count);
           sums[b] = combine<Op>(sums[b], full(start + b * block_length + i));
         }
       for (index_t b = 0; b < flight; ++b) tree.push(sums[b]);

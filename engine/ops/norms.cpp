@@ -59,56 +59,10 @@ Tensor composite_rows(Run& r) {
   return a.bias ? y + r.in(a.bias_input()) : y;
 }
 
-// The same by vector kernels, one row at a time.
-template <class T, bool centred>
-class RowNorm {
- public:
-  RowNorm(index_t n, double eps) : n_(n), eps_(static_cast<T>(eps)), squares_(Tensor::empty({n}, dtype_of<T>())), room_(squares_.mutable_data<T>()) {}
-
-  /// y = x normalised; returns its scale.
-  T normalise(const T* x, T* y) {
-    if constexpr (centred) {
-      const T middle = mean(x);
-      (*this)(kernels::Binary::sub, x, 1, &middle, 0, y);
-      x = y;
-    }
-    const T scale = T{1} / std::sqrt(mean_product(x, x) + eps_);
-    (*this)(kernels::Binary::mul, x, 1, &scale, 0, y);
-    return scale;
-  }
-
-  /// gx = scale (g - mean(g) - y mean(g y)), without mean(g) unless centred. g may be gx.
-  void backward(const T* y, const T* g, T scale, T* gx) {
-    [[maybe_unused]] const T middle = centred ? mean(g) : T{0};
-    const T along = mean_product(g, y);
-    (*this)(kernels::Binary::mul, y, 1, &along, 0, room_);
-    (*this)(kernels::Binary::sub, g, 1, room_, 1, gx);
-    if constexpr (centred) (*this)(kernels::Binary::sub, gx, 1, &middle, 0, gx);
-    (*this)(kernels::Binary::mul, gx, 1, &scale, 0, gx);
-  }
-
-  /// to = a op b; a step is 1 (a row) or 0 (one number).
-  void operator()(kernels::Binary op, const T* a, index_t a_step, const T* b, index_t b_step, T* to) const {
-    table_.elementwise.binary[static_cast<std::size_t>(op)](a, a_step, b, b_step, to, n_);
-  }
-
- private:
-  T mean(const T* x) const {
-    T total;
-    table_.reduce[kernels::Reduction::sum].rows(x, 1, n_, n_, &total);
-    return total / static_cast<T>(n_);
-  }
-  T mean_product(const T* a, const T* b) {
-    (*this)(kernels::Binary::mul, a, 1, b, 1, room_);
-    return mean(room_);
-  }
-
-  const kernels::Kernels<T>& table_ = kernels::active<T>();
-  index_t n_;
-  T eps_;
-  Tensor squares_;
-  T* room_;
-};
+template <class T>
+kernels::RowNormArgs<T> arguments(const Tensor& x, const Tensor& weight, index_t first, index_t rows, index_t n, double eps) {
+  return {x.data<T>() + first * n, rows, n, static_cast<T>(eps), weight.defined() ? weight.data<T>() : nullptr};
+}
 
 template <bool centred>
 void forward_rows(Run& r) {
@@ -119,16 +73,11 @@ void forward_rows(Run& r) {
   const index_t n = numel(last_axes(x.shape(), a.axes));
   visit_floating(x.dtype(), r.name(), [&](auto tag) {
     using T = decltype(tag);
-    const T *from = x.data<T>(), *w = a.weight ? weight.data<T>() : nullptr, *b = a.bias ? bias.data<T>() : nullptr;
-    T* to = r.out().mutable_data<T>();
-    compute::parallel_rows(x.numel() / n, n, [&](index_t first, index_t count) {
-      RowNorm<T, centred> row(n, a.eps);
-      for (index_t i = first * n; i < (first + count) * n; i += n) {
-        row.normalise(from + i, to + i);
-        if (w != nullptr) row(kernels::Binary::mul, to + i, 1, w, 1, to + i);
-        if (b != nullptr) row(kernels::Binary::add, to + i, 1, b, 1, to + i);
-      }
-    });
+    const auto& table = kernels::active<T>().row_norm;
+    const auto kernel = centred ? table.layer_norm : table.rms_norm;
+    const T* b = a.bias ? bias.data<T>() : nullptr;
+    T* y = r.out().mutable_data<T>();
+    compute::parallel_rows(x.numel() / n, n, [&](index_t first, index_t rows) { kernel(arguments<T>(x, weight, first, rows, n, a.eps), b, y + first * n); });
   });
 }
 
@@ -147,32 +96,34 @@ void vjp_rows(Vjp& b) {
   if (a.bias) b.to(a.bias_input(), b.grad());
 }
 
+// Gradients of weight and bias are summed over blocks of rows that depend on the shape alone, and the blocks in the fixed tree.
 template <bool centred>
 void fused_vjp_rows(Vjp& b) {
   const auto& a = b.attr<RowNormAttributes>();
-  if (a.bias) b.to(a.bias_input(), b.grad());
-  const bool to_weight = a.weight && b.needs(1);
   const Tensor x = contiguous(b.input(0)), g = contiguous(b.grad()), weight = a.weight ? contiguous(b.input(1)) : Tensor();
-  Tensor gx = Tensor::empty(x.shape(), x.dtype()), gw = to_weight ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
-  const index_t n = numel(last_axes(x.shape(), a.axes));
+  const Shape row = last_axes(x.shape(), a.axes);
+  const index_t n = numel(row), rows = n > 0 ? x.numel() / n : 0;
+  const index_t block = std::max<index_t>(16, (rows + 63) / 64), blocks = (rows + block - 1) / block;
+  const bool to_weight = a.weight && b.needs(1), to_bias = a.bias && b.needs(a.bias_input());
+  const auto room = [&](bool wanted) { return wanted ? Tensor::zeros({blocks, n}, x.dtype()) : Tensor(); };
+  Tensor gx = b.needs(0) ? Tensor::empty(x.shape(), x.dtype()) : Tensor(), gw = room(to_weight), gb = room(to_bias);
   visit_floating(x.dtype(), "row norm", [&](auto tag) {
     using T = decltype(tag);
-    const T *from = x.data<T>(), *up = g.data<T>(), *w = a.weight ? weight.data<T>() : nullptr;
-    T *to = gx.mutable_data<T>(), *products = to_weight ? gw.mutable_data<T>() : nullptr;
-    compute::parallel_rows(n > 0 ? x.numel() / n : 0, n, [&](index_t first, index_t count) {
-      RowNorm<T, centred> row(n, a.eps);
-      Tensor room = Tensor::empty({n}, dtype_of<T>());
-      T* y = room.mutable_data<T>();
-      for (index_t i = first * n; i < (first + count) * n; i += n) {
-        const T scale = row.normalise(from + i, y);
-        if (products != nullptr) row(kernels::Binary::mul, up + i, 1, y, 1, products + i);
-        if (w != nullptr) row(kernels::Binary::mul, up + i, 1, w, 1, to + i);
-        row.backward(y, w != nullptr ? to + i : up + i, scale, to + i);
+    const auto& table = kernels::active<T>().row_norm;
+    const auto kernel = centred ? table.layer_norm_backward : table.rms_norm_backward;
+    const auto at = [](Tensor& t, index_t offset) { return t.defined() ? t.mutable_data<T>() + offset : nullptr; };
+    parallel_for(blocks, 1, [&](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) {
+        const index_t first = i * block;
+        kernel(arguments<T>(x, weight, first, std::min(block, rows - first), n, a.eps), g.data<T>() + first * n, at(gx, first * n), at(gw, i * n),
+               at(gb, i * n));
       }
     });
   });
-  b.to(0, gx);
-  if (to_weight) b.to(1, gw);
+  const auto total = [&](const Tensor& parts) { return reshape(sum(parts, {.axes = {0}}), row); };
+  if (gx.defined()) b.to(0, gx);
+  if (to_weight) b.to(1, total(gw));
+  if (to_bias) b.to(a.bias_input(), total(gb));
 }
 
 template <bool centred>
