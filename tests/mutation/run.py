@@ -112,6 +112,15 @@ def unit_of(source, tokens):
     return Unit(match.group(1), tokens) if match else None
 
 
+def without_cases(body):
+    """A definition less what builds its cases, and nothing of a function that does so: what stands there is no rule."""
+    if "std::vector<OpCase>" in body.split("{")[0]:
+        return ""
+    body = re.sub(r"\.cases\s*=.*", "", body, flags=re.S)
+    body = re.sub(r"\[\]\s*(\(\))?\s*\{(?=[^;]*OpCase|\s*(constexpr|auto|const)[^;]*;\s*(auto|return)[^;]*cases).*", "", body, flags=re.S)
+    return re.sub(r"\bcases_\w+<[^;]*", "", body)
+
+
 def ops_of(unit, units, source):
     """The ops whose definitions use the unit, directly or through other functions that are no public ones."""
     if unit.op:
@@ -120,7 +129,7 @@ def ops_of(unit, units, source):
     while queue:
         name = queue.pop()
         for other in units:
-            body = source[other.tokens[0].start : other.tokens[-1].end]
+            body = without_cases(source[other.tokens[0].start : other.tokens[-1].end])
             if other is unit or not re.search(rf"\b{name}\b", body):
                 continue
             if other.op and other.op not in ops:

@@ -69,6 +69,12 @@ TEST_CASE("cosines depend on directions alone", "[distance]") {
   for (index_t i = 0; i < 40; ++i) CHECK(self.at({i, i}) == 0);
 }
 
+TEST_CASE("a_vector_whose_coordinates_cancel_is_no_zero_vector", "[distance]") {
+  const Tensor x = f64({{1, -1}});
+  CHECK(cosine_distance(x, x).item() == 0);
+  CHECK(cosine_distance(x, f64({{1, 1}})).item() == Approx(1));
+}
+
 TEST_CASE("cosines_of_a_zero_vector_have_gradient_zero", "[distance][edge]") {
   const Tensor zero = f64({{0, 0}}), b = f64({{1, 2}, {0, 0}});
   CHECK(equal(cosine_similarity(zero, b), f64({{0, 0}})));

@@ -79,6 +79,17 @@ TEST_CASE("maps_and_their_gradients_equal_the_reference", "[maps][reference]") {
   CHECK(testing::deviation(hardmax(arrays.at("input")), arrays.at("hardmax")) <= 1e-10);
 }
 
+TEST_CASE("what_arrives_at_a_weight_of_zero_is_not_read", "[maps]") {
+  const Tensor x = f64({{3, 0, 2.8, -5}}), quiet = f64({{0.5, 0, -1, 0}}), loud = f64({{0.5, inf, -1, not_a_number}});
+  const auto squared = [](const Tensor& t) { return normmax(t, 2); };
+  const auto between = [](const Tensor& t) { return entmax(t, 1.5); };
+  const auto sparse = [](const Tensor& t) { return sparsemax(t); };
+  for (const auto& f : std::vector<std::function<Tensor(const Tensor&)>>{sparse, between, squared}) {
+    REQUIRE(f(x).at({0, 1}) == 0);
+    for (const bool record : {false, true}) CHECK(equal(gradient(f, x, loud, record), gradient(f, x, quiet, record)));
+  }
+}
+
 TEST_CASE("map_row_all_masked_gives_zeros_and_no_gradient", "[maps][edge]") {
   const Tensor x = f64({{1, 2, 3, 4}, {-inf, -inf, -inf, -inf}, {0, -1, 5, 2}}), nan_row = f64({{1, 2, 3, 4}, {not_a_number, 0, 0, 0}, {0, -1, 5, 2}});
   const Tensor mask = greater(f64({{1}, {0}, {1}}), 0.0), cotangent = f64({{1, 2, 3, 4}, {inf, not_a_number, 1, 2}, {3, 1, 4, 1}});
