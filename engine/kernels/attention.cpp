@@ -119,17 +119,25 @@ void add_columns(const T* x, index_t rows, index_t n, T* sums) {
 }
 
 template <class T>
-void survival(const Survival<T>& s, std::uint64_t first, index_t n, T* out) {
+void survival(const Survival<T>& s, std::uint64_t first, index_t stride, index_t rows, index_t n, T* out) {
   constexpr index_t group = survival_group;
+  const Philox philox(s.seed, s.stream_key);
   alignas(64) std::uint32_t words[group];
-  for (index_t i = 0; i < n;) {
-    const std::uint64_t index = first + static_cast<std::uint64_t>(i);
-    const auto skip = static_cast<index_t>(index % group);
-    philox_group(s.seed, s.stream_key, index / group, words);
-    const index_t count = group - skip < n - i ? group - skip : n - i;
-    for (index_t e = 0; e < count; ++e) out[i + e] = words[skip + e] >= s.threshold ? s.factor : T{0};
-    i += count;
-  }
+  const std::uint32_t threshold = s.threshold;
+  const T factor = s.factor;
+  const auto choose = [&](index_t skip, index_t count, T* to) GRADUS_INLINE_LAMBDA {
+    for (index_t e = 0; e < count; ++e) to[e] = words[skip + e] >= threshold ? factor : T{0};
+  };
+  for (index_t r = 0; r < rows; ++r, first += static_cast<std::uint64_t>(stride), out += n)
+    for (index_t i = 0; i < n;) {
+      const std::uint64_t index = first + static_cast<std::uint64_t>(i);
+      philox.group(index / group, words);
+      const auto skip = static_cast<index_t>(index % group);
+      const index_t count = group - skip < n - i ? group - skip : n - i;
+      if (count == group) choose(0, group, out + i);
+      else choose(skip, count, out + i);
+      i += count;
+    }
 }
 
 template <class T>

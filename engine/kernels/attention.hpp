@@ -54,8 +54,8 @@ struct AttentionKernels {
   void (*dot_rows)(const T* a, const T* b, index_t rows, index_t n, T* y);
   /// sums_j += sum_i x_ij, in the order of i.
   void (*add_columns)(const T* x, index_t rows, index_t n, T* sums);
-  /// out[i] = factor where element first + i of a stream survives, else 0; see Random::survives.
-  void (*survival)(const Survival<T>&, std::uint64_t first, index_t n, T* out);
+  /// out[r * n + i] = factor where element first + r * stride + i of a stream survives, else 0; see Random::survives.
+  void (*survival)(const Survival<T>&, std::uint64_t first, index_t stride, index_t rows, index_t n, T* out);
 };
 
 }  // namespace gradus::kernels

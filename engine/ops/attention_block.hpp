@@ -200,11 +200,9 @@ struct Blocks {
   [[nodiscard]] const T* survivors(const Item& one, Range rows, Range columns, Workspace<T>& w) const {
     if (dropout == 0) return nullptr;
     const kernels::Survival<T> survival{random.seed(), random.stream_key(), survival_threshold(dropout), static_cast<T>(1 / (1 - dropout))};
+    const auto first = static_cast<std::uint64_t>((one.index * queries + rows.begin) * keys + columns.begin);
     const bool whole = columns.size == keys;  // rows follow each other
-    for (index_t i = 0; i < (whole ? 1 : rows.size); ++i) {
-      const auto first = static_cast<std::uint64_t>((one.index * queries + rows.begin + i) * keys + columns.begin);
-      kernels::active<T>().attention.survival(survival, first, whole ? rows.size * keys : columns.size, w.survival.data() + i * columns.size);
-    }
+    kernels::active<T>().attention.survival(survival, first, keys, whole ? 1 : rows.size, whole ? rows.size * keys : columns.size, w.survival.data());
     return w.survival.data();
   }
 

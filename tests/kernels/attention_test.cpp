@@ -16,10 +16,14 @@ void check_survival() {
     const kernels::Survival<T> survival{random.seed(), random.stream_key(), survival_threshold(p), static_cast<T>(1 / (1 - p))};
     for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{31}, std::uint64_t{32}, std::uint64_t{1} << 40})
       for (const index_t n : {0, 1, 15, 32, 33, 100}) {
-        Guarded<T> got(n, 3);
-        kernels::active<T>().attention.survival(survival, first, n, got.data());
+        constexpr index_t rows = 3, stride = 131;
+        Guarded<T> got(rows * n, 3);
+        kernels::active<T>().attention.survival(survival, first, stride, rows, n, got.data());
         bool right = got.surroundings_untouched();
-        for (index_t i = 0; i < n; ++i) right = right && got[i] == (random.survives(first + static_cast<std::uint64_t>(i), p) ? survival.factor : T{0});
+        for (index_t i = 0; i < rows * n; ++i) {
+          const auto element = first + static_cast<std::uint64_t>(i / n * stride + i % n);
+          right = right && got[i] == (random.survives(element, p) ? survival.factor : T{0});
+        }
         INFO("p " << p << " first " << first << " n " << n);
         CHECK(right);
       }
