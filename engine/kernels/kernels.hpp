@@ -8,6 +8,7 @@
 #include "engine/kernels/gemm.hpp"
 #include "engine/kernels/norm.hpp"
 #include "engine/kernels/reduce.hpp"
+#include "engine/kernels/signs.hpp"
 #include "engine/kernels/softmax.hpp"
 #include "engine/kernels/transpose.hpp"
 #include "engine/kernels/update.hpp"
@@ -29,6 +30,7 @@ struct Kernels {
   AttentionKernels<T> attention;
   TransposeKernels<T> transpose;
   RowNormKernels<T> row_norm;
+  SignKernels<T> signs;
 };
 
 /// "baseline", "avx2", "avx512", "neon".
