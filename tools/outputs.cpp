@@ -16,7 +16,7 @@ std::string canonical(const std::string& path) {
 
 }  // namespace
 
-Outputs::Outputs(bool force, std::vector<std::string> inputs) : force_(force) {
+Outputs::Outputs(bool force, const std::vector<std::string>& inputs) : force_(force) {
   for (const std::string& input : inputs) taken_.emplace_back(canonical(input), "the input");
 }
 

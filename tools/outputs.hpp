@@ -15,7 +15,7 @@ namespace gradus::tools {
 class Outputs {
  public:
   /// `inputs` are files that no output may replace.
-  explicit Outputs(bool force, std::vector<std::string> inputs = {});
+  explicit Outputs(bool force, const std::vector<std::string>& inputs = {});
   /// Claims the file that an option names; an empty path claims nothing, "-" standard output. Throws ValueError when two
   /// options name one file or one names an input, and what io::OutputFile throws for a place that cannot be written.
   void claim(const std::string& option, const std::string& path);

@@ -84,7 +84,7 @@ Tensor checkpoint(const TensorFunction& f, std::span<const Tensor> inputs) {
   for (const Tensor& x : inputs) pointers.push_back(&x);
   TapeState* tape = TapeState::of(checkpoint_op, pointers);
   if (tape == nullptr) return f(inputs);
-  Checkpoint& c = tape->checkpoints_.emplace_back(f, Tensor());
+  Checkpoint& c = tape->checkpoints_.emplace_back(Checkpoint{f, Tensor()});
   c.ready = Inner(f, inputs, tape->noise_of(static_cast<std::int32_t>(tape->steps_.size()))).value.detached();
   const CheckpointAttributes attributes{&c};
   return tape->apply(checkpoint_op, pointers, &attributes, sizeof attributes);

@@ -23,7 +23,9 @@ struct Outcome {
   Tensors gradients;
 };
 
-Outcome run(const OpCase& op_case, std::span<const Tensor> inputs, const TapeOptions& options = {}, bool record = false) {
+using Rearrange = Tensor (*)(const Tensor&);
+
+Outcome run(const OpCase& op_case, std::span<const Tensor> inputs, const TapeOptions& options = {}, bool record = false, Rearrange rearrange = nullptr) {
   Tape tape(options);
   Tensors on_tape;
   for (const Tensor& x : inputs) on_tape.push_back(is_floating(x.dtype()) ? tape.variable(x) : tape.input(x));
@@ -32,7 +34,8 @@ Outcome run(const OpCase& op_case, std::span<const Tensor> inputs, const TapeOpt
   result.output = y.detached();
   if (!y.on_tape() || !is_floating(y.dtype())) return result;
   try {
-    const Gradients gradients = tape.backward(y, {.record = record, .cotangent = random_normal(y.shape(), y.dtype(), seed, 99)});
+    const Tensor cotangent = random_normal(y.shape(), y.dtype(), seed, 99);
+    const Gradients gradients = tape.backward(y, {.record = record, .cotangent = rearrange != nullptr ? rearrange(cotangent) : cotangent});
     for (const Tensor& x : on_tape)
       if (is_floating(x.dtype())) result.gradients.push_back(gradients.of(x).detached());
   } catch (const GraphError&) {  // a zero gradient stops at the op
@@ -103,12 +106,15 @@ Tensor backwards(const Tensor& t) {
 }
 
 std::string layout_problem(const OpCase& op_case, const Tensors& inputs) {
-  const Outcome expected = run(op_case, inputs);
-  for (const auto& [name, rearrange] : std::initializer_list<std::pair<const char*, Tensor (*)(const Tensor&)>>{
+  const Outcome expected = run(op_case, inputs), expected_recorded = run(op_case, inputs, {}, true);
+  for (const auto& [name, rearrange] : std::initializer_list<std::pair<const char*, Rearrange>>{
            {"transposed", transposed_storage}, {"every second", every_second}, {"offset", with_offset}, {"backwards", backwards}}) {
     Tensors moved;
     for (const Tensor& x : inputs) moved.push_back(rearrange(x));
     if (auto problem = differing_bits(run(op_case, moved), expected); !problem.empty()) return cat(name, ": ", problem);
+    if (auto problem = differing_bits(run(op_case, inputs, {}, false, rearrange), expected); !problem.empty()) return cat("cotangent ", name, ": ", problem);
+    if (auto problem = differing_bits(run(op_case, inputs, {}, true, rearrange), expected_recorded); !problem.empty())
+      return cat("cotangent ", name, ", recorded: ", problem);
   }
   return "";
 }

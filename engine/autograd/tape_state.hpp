@@ -41,7 +41,7 @@ struct Checkpoint {
 class TapeState {
  public:
   struct Value {
-    Value() noexcept {}          // see Tensor()
+    Value() noexcept {}          // NOLINT(modernize-use-equals-default): see Tensor()
     Tensor data;                 // without storage when not retained; always has shape and dtype
     std::uint32_t version = 0;   // of the storage when it was saved
     std::int32_t producer = -1;  // step, or -1 for a leaf

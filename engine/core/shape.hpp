@@ -16,7 +16,7 @@ inline constexpr int max_rank = 8;
 /// A short inline list of int64: a shape, strides, axes or indices.
 class Dims {
  public:
-  Dims() noexcept {}  // entries past the rank are never read: zeroing them would be a third of the cost of a tiny op
+  Dims() noexcept {}  // NOLINT(modernize-use-equals-default): entries past the rank are never read: zeroing them would be a third of the cost of a tiny op
   Dims(std::initializer_list<index_t> values);
   explicit Dims(std::span<const index_t> values);
   /// `rank` copies of `value`.

@@ -33,7 +33,7 @@ class ZipReader {
  public:
   ZipReader(std::string_view bytes, const std::string& where) : bytes_(bytes), where_(where) {}
 
-  std::vector<ZipMember> list() const {
+  [[nodiscard]] std::vector<ZipMember> list() const {
     const Directory directory = find_directory();
     std::vector<Placed> placed;
     std::size_t at = directory.begin;
@@ -48,12 +48,12 @@ class ZipReader {
  private:
   [[noreturn]] void fail(const std::string& what) const { throw IoError(where_, "is not a valid zip archive: " + what); }
 
-  std::uint16_t u16(std::size_t at) const { return get_little<std::uint16_t>(bytes_, at); }
-  std::uint32_t u32(std::size_t at) const { return get_little<std::uint32_t>(bytes_, at); }
-  std::uint64_t u64(std::size_t at) const { return get_little<std::uint64_t>(bytes_, at); }
+  [[nodiscard]] std::uint16_t u16(std::size_t at) const { return get_little<std::uint16_t>(bytes_, at); }
+  [[nodiscard]] std::uint32_t u32(std::size_t at) const { return get_little<std::uint32_t>(bytes_, at); }
+  [[nodiscard]] std::uint64_t u64(std::size_t at) const { return get_little<std::uint64_t>(bytes_, at); }
 
   /// The end record is at the very end of the file, before a comment of exactly the length it states.
-  Directory find_directory() const {
+  [[nodiscard]] Directory find_directory() const {
     if (bytes_.size() < end_header) fail("it was cut short");
     const std::size_t last = bytes_.size() - end_header, first = last - std::min<std::size_t>(last, 0xffff);
     std::size_t end = last;
@@ -94,7 +94,7 @@ class ZipReader {
   }
 
   /// Compares the member's own header with the directory's entry; returns where its data begin.
-  std::size_t check_header(std::size_t entry, const Placed& placed, std::size_t limit) const {
+  [[nodiscard]] std::size_t check_header(std::size_t entry, const Placed& placed, std::size_t limit) const {
     const std::size_t at = placed.begin;
     const std::string& name = placed.member.name;
     const auto differ = [&] { fail(cat("the two headers of member ", excerpt(name), " differ")); };
@@ -112,7 +112,7 @@ class ZipReader {
   }
 
   /// NumPy states the sizes of every member in a zip64 field and may leave 0xffffffff in their ordinary places.
-  bool zip64_agrees(std::size_t at, std::size_t entry, std::size_t extra, std::size_t extra_size) const {
+  [[nodiscard]] bool zip64_agrees(std::size_t at, std::size_t entry, std::size_t extra, std::size_t extra_size) const {
     if (u32(at + 18) != in_zip64 || u32(at + 22) != in_zip64) return false;
     constexpr std::size_t field = 4 + 16;  // tag, length, size, packed size
     return extra_size >= field && u16(extra) == 1 && u16(extra + 2) >= 16 && u64(extra + 4) == u32(entry + 24) && u64(extra + 12) == u32(entry + 20);

@@ -8,8 +8,8 @@ namespace {
 
 using FloatRegister = Vec<float>::register_type;
 using DoubleRegister = Vec<double>::register_type;
-typedef double Doubles __attribute__((vector_size(sizeof(DoubleRegister))));
-typedef float HalfFloats __attribute__((vector_size(sizeof(FloatRegister) / 2)));
+using Doubles [[gnu::vector_size(sizeof(DoubleRegister))]] = double;
+using HalfFloats [[gnu::vector_size(sizeof(FloatRegister) / 2)]] = float;
 
 template <std::size_t offset, std::size_t... i>
 GRADUS_INLINE Vec<double> widen(const Vec<float>& x, std::index_sequence<i...>) {

@@ -18,13 +18,14 @@
   GRADUS_DECLARE_FAMILY(Distance, distance)       \
   GRADUS_DECLARE_FAMILY(Update, update)           \
   GRADUS_DECLARE_FAMILY(Attention, attention)     \
-  GRADUS_DECLARE_FAMILY(Norm, norm)               \
-  GRADUS_DECLARE_FAMILY(Layout, layout)           \
+  GRADUS_DECLARE_FAMILY(Transpose, transpose)     \
+  GRADUS_DECLARE_FAMILY(RowNorm, row_norm)        \
+  GRADUS_DECLARE_FAMILY(Sign, signs)              \
   }
 #define GRADUS_TABLE_OF(isa, type)                                                                                                                       \
   {                                                                                                                                                      \
     isa::elementwise_##type, isa::reduce_##type, isa::softmax_##type, isa::gemm_##type, isa::distance_##type, isa::update_##type, isa::attention_##type, \
-        isa::norm_##type, isa::layout_##type                                                                                                             \
+        isa::transpose_##type, isa::row_norm_##type, isa::signs_##type                                                                                   \
   }
 
 GRADUS_DECLARE_TABLES(baseline)

@@ -1,5 +1,6 @@
 #include "engine/kernels/elementwise.hpp"
 
+#include "engine/kernels/activations.hpp"
 #include "engine/kernels/math.hpp"
 #include "engine/kernels/pow.hpp"
 #include "engine/kernels/trig.hpp"
@@ -12,7 +13,7 @@ template <class T>
 class Operand {
  public:
   GRADUS_INLINE Operand(const T* p, index_t step, index_t n) : p_(p), constant_(step == 0), value_(n > 0 ? *p : T{1}) {}
-  GRADUS_INLINE Vec<T> at(index_t i, index_t left) const {
+  [[nodiscard]] GRADUS_INLINE Vec<T> at(index_t i, index_t left) const {
     if (constant_) return value_;
     return left >= width<T> ? load(p_ + i) : load_partial(p_ + i, left, T{1});
   }
@@ -29,7 +30,7 @@ GRADUS_INLINE void put(T* y, const Vec<T>& v, index_t left) {
   else store_partial(y, v, left);
 }
 // Masks in memory are bytes, 0 or 1. The low byte of every integer is picked out of the register as bytes.
-typedef std::uint8_t RegisterBytes __attribute__((vector_size(sizeof(Vec<float>))));
+using RegisterBytes [[gnu::vector_size(sizeof(Vec<float>))]] = std::uint8_t;
 
 template <class T, std::size_t... i>
 GRADUS_INLINE auto low_bytes(const Vec<UInt<T>>& v, std::index_sequence<i...>) {
@@ -74,13 +75,10 @@ GRADUS_INLINE void zip(const T* a, index_t a_step, const T* b, index_t b_step, U
       return formula;                                           \
     });                                                         \
   }
-#define GRADUS_BINARY(name, formula)                                                                           \
-  template <class T>                                                                                           \
-  void binary_##name(const T* left, index_t left_step, const T* right, index_t right_step, T* to, index_t n) { \
-    zip(left, left_step, right, right_step, to, n, [](const Vec<T>& a, const Vec<T>& b) GRADUS_INLINE_LAMBDA { \
-      [[maybe_unused]] const Vec<T> zero(T{0}), one(T{1});                                                     \
-      return formula;                                                                                          \
-    });                                                                                                        \
+#define GRADUS_BINARY(name, formula)                                                                                               \
+  template <class T>                                                                                                               \
+  void binary_##name(const T* left, index_t left_step, const T* right, index_t right_step, T* to, index_t n) {                     \
+    zip(left, left_step, right, right_step, to, n, [](const Vec<T>& a, const Vec<T>& b) GRADUS_INLINE_LAMBDA { return formula; }); \
   }
 #define GRADUS_COMPARE(name, formula)                                                                                              \
   template <class T>                                                                                                               \

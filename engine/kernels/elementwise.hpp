@@ -1,6 +1,6 @@
 #pragma once
 // Elementwise kernels. A new one is a line in a list below: its name and its formula on vectors, which only elementwise.cpp expands,
-// once per instruction set (functions: engine/kernels/simd.hpp and math.hpp).
+// once per instruction set (functions: engine/kernels/simd.hpp, math.hpp and activations.hpp).
 
 #include "engine/core/dtype.hpp"
 
@@ -31,21 +31,21 @@
   X(ceil, math::ceil(x))                                                          \
   X(round, math::round(x))
 
-// y = f(a, b). The slopes: b times the derivative of a function, from its argument or from its value a.
-#define GRADUS_BINARY_KERNELS(X)                  \
-  X(add, a + b)                                   \
-  X(sub, a - b)                                   \
-  X(mul, a* b)                                    \
-  X(div, a / b)                                   \
-  X(pow, math::pow(a, b))                         \
-  X(minimum, minimum(a, b))                       \
-  X(maximum, maximum(a, b))                       \
-  X(tanh_slope, b*(one - a * a))                  \
-  X(sigmoid_slope, b*(a * (one - a)))             \
-  X(relu_slope, select(a > zero, b, zero))        \
-  X(gelu_slope, b* math::gelu_slope(a))           \
-  X(gelu_tanh_slope, b* math::gelu_tanh_slope(a)) \
-  X(silu_slope, b* math::silu_slope(a))
+// y = f(a, b); of a gradient: a is the input x or the output y of the function, b what arrives
+#define GRADUS_BINARY_KERNELS(X)                              \
+  X(add, a + b)                                               \
+  X(sub, a - b)                                               \
+  X(mul, a* b)                                                \
+  X(div, a / b)                                               \
+  X(pow, math::pow(a, b))                                     \
+  X(minimum, minimum(a, b))                                   \
+  X(maximum, maximum(a, b))                                   \
+  X(tanh_gradient, b*(Vec<T>(T{1}) - a * a))                  \
+  X(sigmoid_gradient, b*(a * (Vec<T>(T{1}) - a)))             \
+  X(relu_gradient, select(a > Vec<T>(T{0}), b, Vec<T>(T{0}))) \
+  X(gelu_gradient, b* math::gelu_slope(a))                    \
+  X(gelu_tanh_gradient, b* math::gelu_tanh_slope(a))          \
+  X(silu_gradient, b* math::silu_slope(a))
 
 // y = 1 where the mask f(a, b) holds, else 0
 #define GRADUS_COMPARE_KERNELS(X) \

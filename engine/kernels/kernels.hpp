@@ -6,10 +6,11 @@
 #include "engine/kernels/distance.hpp"
 #include "engine/kernels/elementwise.hpp"
 #include "engine/kernels/gemm.hpp"
-#include "engine/kernels/layout.hpp"
 #include "engine/kernels/norm.hpp"
 #include "engine/kernels/reduce.hpp"
+#include "engine/kernels/signs.hpp"
 #include "engine/kernels/softmax.hpp"
+#include "engine/kernels/transpose.hpp"
 #include "engine/kernels/update.hpp"
 
 namespace gradus::kernels {
@@ -27,8 +28,9 @@ struct Kernels {
   DistanceKernels<T> distance;
   UpdateKernels<T> update;
   AttentionKernels<T> attention;
-  NormKernels<T> norm;
-  LayoutKernels<T> layout;
+  TransposeKernels<T> transpose;
+  RowNormKernels<T> row_norm;
+  SignKernels<T> signs;
 };
 
 /// "baseline", "avx2", "avx512", "neon".

@@ -316,58 +316,6 @@ GRADUS_INLINE Vec<T> erf(const Vec<T>& x) {
   return copysign(select(magnitude < Vec<T>(T{1}), fma(magnitude, near, magnitude), far), x);
 }
 
-// ---- Activations that multiply x by a step from 0 to 1; each has become 0 or x long before the bounds, which keep inf * 0 out.
-
-constexpr int gelu_bound = 40, silu_bound = 1000;
-
-/// `near` within the bound, else `below` or `above`.
-template <class T>
-GRADUS_INLINE Vec<T> within(const Vec<T>& x, T bound, const Vec<T>& near, const Vec<T>& below, const Vec<T>& above) {
-  return select(x < Vec<T>(-bound), below, select(x > Vec<T>(bound), above, near));
-}
-
-/// The normal distribution function.
-template <class T>
-GRADUS_INLINE Vec<T> normal_step(const Vec<T>& x) {
-  return fma(Vec<T>(T{0.5}), erf(x * Vec<T>(static_cast<T>(0.70710678118654752440))), Vec<T>(T{0.5}));
-}
-template <class T>
-GRADUS_INLINE Vec<T> gelu(const Vec<T>& x) {
-  return within(x, T{gelu_bound}, x * normal_step(x), Vec<T>(T{0}), x);
-}
-template <class T>
-GRADUS_INLINE Vec<T> gelu_slope(const Vec<T>& x) {
-  const Vec<T> density = Vec<T>(static_cast<T>(0.39894228040143267794)) * exp_flush(Vec<T>(T{-0.5}) * (x * x));
-  return within(x, T{gelu_bound}, fma(x, density, normal_step(x)), Vec<T>(T{0}), Vec<T>(T{1}));
-}
-
-/// sigmoid(2 u) = (1 + tanh u) / 2 for u = sqrt(2 / pi) (x + 0.044715 x^3), and the derivative of 2 u.
-template <class T>
-GRADUS_INLINE Vec<T> gelu_tanh_step(const Vec<T>& x) {
-  const Vec<T> twice(static_cast<T>(1.59576912160573071176)), cubic(static_cast<T>(0.044715));
-  return sigmoid(twice * (x * fma(cubic, x * x, Vec<T>(T{1}))));
-}
-template <class T>
-GRADUS_INLINE Vec<T> gelu_tanh(const Vec<T>& x) {
-  return within(x, T{gelu_bound}, x * gelu_tanh_step(x), Vec<T>(T{0}), x);
-}
-template <class T>
-GRADUS_INLINE Vec<T> gelu_tanh_slope(const Vec<T>& x) {
-  const Vec<T> one(T{1}), twice(static_cast<T>(1.59576912160573071176)), cubic(static_cast<T>(3 * 0.044715)), step = gelu_tanh_step(x);
-  const Vec<T> inner = twice * fma(cubic, x * x, one);
-  return within(x, T{gelu_bound}, fma(x * inner, step * (one - step), step), Vec<T>(T{0}), one);
-}
-
-template <class T>
-GRADUS_INLINE Vec<T> silu(const Vec<T>& x) {
-  return within(x, T{silu_bound}, x * sigmoid(x), Vec<T>(T{0}), x);
-}
-template <class T>
-GRADUS_INLINE Vec<T> silu_slope(const Vec<T>& x) {
-  const Vec<T> one(T{1}), step = sigmoid(x);
-  return within(x, T{silu_bound}, fma(x * step, one - step, step), Vec<T>(T{0}), one);
-}
-
 }  // namespace math
 }  // namespace
 }  // namespace gradus::kernels::GRADUS_KERNEL_ISA

@@ -1,27 +1,29 @@
 #pragma once
-// Rows normalised by their own mean and variance (layer norm) or mean square (RMS norm), with weights and biases that all rows share.
-// Sums along a row follow the tree of reduce.hpp. All run on the calling thread and need no memory.
+// Normalisation of rows, with and without centring (layer norm, RMS norm), and its gradient. All arrays are (rows, n), contiguous;
+// weight and bias are one row for all, or null. Sums along a row follow the tree of reduce.hpp.
 
 #include "engine/core/dtype.hpp"
 
 namespace gradus::kernels {
 
-/// y = (x - m) s weight + bias with s = 1 / sqrt(mean((x - m)^2) + eps), m being the mean of the row or, unless centred, 0.
 template <class T>
 struct RowNormArgs {
-  index_t rows = 0, n = 0;
-  T eps = 0;
-  bool centred = true;
-  const T* x = nullptr;       ///< (rows, n), and so y and the gradients
-  const T* weight = nullptr;  ///< (n) or null
-  const T* bias = nullptr;    ///< (n) or null
+  const T* x;
+  index_t rows, n;
+  T eps;
+  const T* weight;
 };
 
 template <class T>
-struct NormKernels {
-  void (*rows)(const RowNormArgs<T>&, T* y);
-  /// gx from g; the gradients of weight and bias are added to gw and gb, in the order of the rows. Each may be null.
-  void (*rows_backward)(const RowNormArgs<T>&, const T* g, T* gx, T* gw, T* gb);
+struct RowNormKernels {
+  /// y = (x - mean) / sqrt(var + eps) weight + bias.
+  void (*layer_norm)(const RowNormArgs<T>& args, const T* bias, T* y);
+  /// y = x / sqrt(mean(x^2) + eps) weight.
+  void (*rms_norm)(const RowNormArgs<T>& args, const T* bias, T* y);
+  /// gx for the arriving g, and gw[j] += sum of g times the normalised x, gb[j] += sum of g, row after row. Any of the three may
+  /// be null; gx may be g.
+  void (*layer_norm_backward)(const RowNormArgs<T>& args, const T* g, T* gx, T* gw, T* gb);
+  void (*rms_norm_backward)(const RowNormArgs<T>& args, const T* g, T* gx, T* gw, T* gb);
 };
 
 }  // namespace gradus::kernels

@@ -131,17 +131,16 @@ void merge(const T* lanes, index_t segments, index_t inner, T* y) {
     const index_t count = inner - j < width<T> ? inner - j : width<T>;
     Vec<T> levels[most_levels][lane_count];
     index_t depth = 0;
-    const auto merge_top = [&] {
-      --depth;
-      for (index_t l = 0; l < lane_count; ++l) levels[depth - 1][l] = Op::apply(levels[depth - 1][l], levels[depth][l]);
+    const auto merge_down = [&](index_t level) {
+      for (index_t l = 0; l < lane_count; ++l) levels[level - 1][l] = Op::apply(levels[level - 1][l], levels[level][l]);
     };
     for (index_t segment = 0; segment < segments; ++segment) {
       const T* from = lanes + segment * lane_count * inner + j;
       for (index_t l = 0; l < lane_count; ++l) levels[depth][l] = load_partial(from + l * inner, count, Op::template identity<T>);
       ++depth;
-      for (index_t carry = segment; (carry & 1) != 0; carry >>= 1) merge_top();
+      for (index_t carry = segment; (carry & 1) != 0; carry >>= 1) merge_down(--depth);
     }
-    while (depth > 1) merge_top();
+    while (depth > 1) merge_down(--depth);
     store_partial(y + j, merge_lane_vectors<Op, T>(levels[0]), count);
   }
 }

@@ -27,10 +27,10 @@ class LongRow {
     index_t i, count;
   };
 
-  GRADUS_INLINE Vec<T> in(int k, Full at) const { return load(from_.in[k] + at.i); }
-  GRADUS_INLINE Vec<T> in(int k, Part at) const { return load_partial(from_.in[k] + at.i, at.count, T{1}); }
-  GRADUS_INLINE Vec<T> out(Full at) const { return load(to_ + at.i); }
-  GRADUS_INLINE Vec<T> out(Part at) const { return load_partial(to_ + at.i, at.count, T{1}); }
+  [[nodiscard]] GRADUS_INLINE Vec<T> in(int k, Full at) const { return load(from_.in[k] + at.i); }
+  [[nodiscard]] GRADUS_INLINE Vec<T> in(int k, Part at) const { return load_partial(from_.in[k] + at.i, at.count, T{1}); }
+  [[nodiscard]] GRADUS_INLINE Vec<T> out(Full at) const { return load(to_ + at.i); }
+  [[nodiscard]] GRADUS_INLINE Vec<T> out(Part at) const { return load_partial(to_ + at.i, at.count, T{1}); }
   GRADUS_INLINE void set(Full at, const Vec<T>& v) { store(to_ + at.i, v); }
   GRADUS_INLINE void set(Part at, const Vec<T>& v) { store_partial(to_ + at.i, v, at.count); }
 
@@ -66,11 +66,8 @@ class LongRow {
   GRADUS_INLINE void put_row(const Vec<T>& v, T* p) const { store_partial(p, v, 1); }
   /// Rows that are worked on.
   [[nodiscard]] GRADUS_INLINE static constexpr index_t rows() { return 1; }
-  /// Of a row of n numbers that all rows share, those at a place.
-  GRADUS_INLINE Vec<T> shared(const T* p, Full at) const { return load(p + at.i); }
-  GRADUS_INLINE Vec<T> shared(const T* p, Part at) const { return load_partial(p + at.i, at.count, T{1}); }
   /// Rows for which the mask holds.
-  GRADUS_INLINE index_t count(const Mask<T>& m) const { return xsimd::any(m) ? 1 : 0; }
+  [[nodiscard]] GRADUS_INLINE index_t count(const Mask<T>& m) const { return xsimd::any(m) ? 1 : 0; }
 
  private:
   RowPointers<T, inputs> from_;
@@ -93,8 +90,8 @@ class ShortRows {
     }
   }
 
-  GRADUS_INLINE Vec<T> in(int k, index_t at) const { return Vec<T>::load_aligned(in_[k][at]); }
-  GRADUS_INLINE Vec<T> out(index_t at) const { return Vec<T>::load_aligned(out_[at]); }
+  [[nodiscard]] GRADUS_INLINE Vec<T> in(int k, index_t at) const { return Vec<T>::load_aligned(in_[k][at]); }
+  [[nodiscard]] GRADUS_INLINE Vec<T> out(index_t at) const { return Vec<T>::load_aligned(out_[at]); }
   GRADUS_INLINE void set(index_t at, const Vec<T>& v) { v.store_aligned(out_[at]); }
 
   template <class F>
@@ -105,7 +102,7 @@ class ShortRows {
   GRADUS_INLINE Vec<T> reduce(F&& f) {
     const Vec<T> identity(Op::template identity<T>);
     Vec<T> lane[lane_count];
-    for (index_t i = 0; i < lane_count; ++i) lane[i] = identity;
+    for (Vec<T>& v : lane) v = identity;
     for (index_t i = 0; i < n_; ++i) lane[i] = Op::apply(identity, f(i));
     for (index_t half = lane_count / 2; half > 0; half /= 2)
       for (index_t i = 0; i < half; ++i) lane[i] = Op::apply(lane[i], lane[i + half]);
@@ -117,8 +114,7 @@ class ShortRows {
     else store_partial(p, v, rows_);
   }
   [[nodiscard]] GRADUS_INLINE index_t rows() const { return rows_; }
-  GRADUS_INLINE Vec<T> shared(const T* p, index_t at) const { return Vec<T>(p[at]); }
-  GRADUS_INLINE index_t count(const Mask<T>& m) const {
+  [[nodiscard]] GRADUS_INLINE index_t count(const Mask<T>& m) const {
     alignas(64) T flags[width<T>];
     select(m, Vec<T>(T{1}), Vec<T>(T{0})).store_aligned(flags);
     index_t total = 0;

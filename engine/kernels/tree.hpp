@@ -128,7 +128,7 @@ class BlockTree {
     levels_[depth_++] = block;
   }
   /// All of them, or the identity if there were none.
-  GRADUS_INLINE Lanes<T> finish() const {
+  [[nodiscard]] GRADUS_INLINE Lanes<T> finish() const {
     if (depth_ == 0) return Lanes<T>::splat(Op::template identity<T>);
     Lanes<T> r = levels_[depth_ - 1];
     for (index_t i = depth_ - 2; i >= 0; --i) r = combine<Op>(levels_[i], r);
@@ -156,6 +156,10 @@ GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
     tree.push(sums);
   }
   return tree.finish();
+}
+template <class Op, class T, index_t flight, class Full, class Part>
+GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
+  return reduce_lanes<Op, T, flight>(n, full, part, [](index_t) {});
 }
 
 }  // namespace

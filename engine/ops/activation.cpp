@@ -1,4 +1,4 @@
-// Activations: composed of other elementwise ops, the common ones with kernels of their own.
+// Activations: smooth gates with kernels of their own, and others composed of elementwise ops.
 #include "engine/ops/activation.hpp"
 
 #include <numbers>
@@ -9,6 +9,8 @@ namespace gradus {
 namespace {
 
 using define::Inputs;
+using kernels::Binary;
+using kernels::Unary;
 
 // ---- parameters: a number is an attribute, a tensor a second input ---------------------------------------------------
 
@@ -39,6 +41,23 @@ constexpr OpDef activation(const char* name, const char* formula, const char* la
           .cases = cases};
 }
 
+// An activation x gate(x), which has kernels for itself and its gradient.
+template <kernels::Unary kernel, kernels::Binary gradient>
+constexpr OpDef gated(const char* name, const char* formula, void (*vjp)(Vjp&), Tensor (*composite)(Run&), std::vector<OpCase> (*cases)()) {
+  return {.name = name,
+          .family = "elementwise",
+          .formula = formula,
+          .shapes = "(...) -> (...)",
+          .law = "0 with gradient 0 far below, x with gradient 1 far above, +-inf included",
+          .shape = define::like_floating_input,
+          .forward = [](Run& r) { compute::unary(kernel, r.in(0), r.out()); },
+          .vjp = vjp,
+          .fused_vjp = [](Vjp& b) { b.to(0, define::gradient_by<gradient>(b.input(0), b.grad())); },
+          .composite = composite,
+          .saves = save::input(0),
+          .cases = cases};
+}
+
 template <Tensor (*f)(const Tensor&)>
 std::vector<OpCase> cases_of() {
   const auto call = [](Inputs x) { return f(x[0]); };
@@ -60,27 +79,21 @@ std::vector<OpCase> cases_with_parameter() {
   return cases;
 }
 
-// An activation with kernels for itself and for its slope; `derivative` is that slope in ops, for |x| <= bound.
-template <kernels::Unary value, kernels::Binary slope, Tensor (*derivative)(const Tensor&), int bound>
-constexpr OpDef with_kernels(OpDef op) {
-  op.forward = [](Run& r) { compute::unary(value, r.in(0), r.out()); };
-  op.vjp = [](Vjp& b) {
-    const Tensor x = b.input(0), far = greater(abs(x), bound);
-    b.to(0, b.grad() * where(far, cast(greater(x, 0.0), x.dtype()), derivative(where(far, 0.0, x))));
-  };
-  op.fused_vjp = [](Vjp& b) {
-    Tensor g = Tensor::empty(b.input_shape(0), b.grad().dtype());
-    compute::binary(slope, b.input(0), b.grad(), g);
-    b.to(0, g);
-  };
-  op.saves = save::input(0);
-  return op;
-}
-
-// f for |x| <= bound and relu beyond, where f has become relu to the last bit. It keeps inf * 0 out of +-inf.
-Tensor relu_beyond(double bound, const Tensor& x, Tensor (*f)(const Tensor&)) {
+// f for |x| <= bound and `beyond` further out, where f has become that to the last bit. It keeps inf * 0 out.
+Tensor unless_beyond(double bound, const Tensor& x, Tensor (*f)(const Tensor&), Tensor (*beyond)(const Tensor&)) {
   const Tensor far = greater(abs(x), bound);
-  return where(far, relu(x), f(where(far, 0.0, x)));
+  return where(far, beyond(x), f(where(far, 0.0, x)));
+}
+Tensor one_above_zero(const Tensor& x) { return cast(greater(x, 0.0), x.dtype()); }
+
+// The composite y = x gate(x) and its derivative, both in differentiable ops.
+template <int bound, Tensor (*f)(const Tensor&)>
+Tensor gate_composite(Run& r) {
+  return unless_beyond(bound, r.in(0), f, relu);
+}
+template <int bound, Tensor (*slope)(const Tensor&)>
+void gate_vjp(Vjp& b) {
+  b.to(0, b.grad() * unless_beyond(bound, b.input(0), slope, one_above_zero));
 }
 
 const OpDef leaky_relu_op = activation(
@@ -97,33 +110,34 @@ const OpDef elu_op = activation(
     },
     cases_with_parameter<elu>);
 
-Tensor normal_step(const Tensor& x) { return 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2))); }
+Tensor normal_distribution(const Tensor& x) { return 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2))); }
+Tensor gelu_near(const Tensor& x) { return x * normal_distribution(x); }
 Tensor gelu_slope(const Tensor& x) {
-  constexpr double density = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-  return normal_step(x) + x * (density * exp(-0.5 * square(x)));
+  constexpr double peak = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+  return normal_distribution(x) + x * (peak * exp(-0.5 * square(x)));
 }
-const OpDef gelu_op = with_kernels<kernels::Unary::gelu, kernels::Binary::gelu_slope, gelu_slope, 40>(activation(
-    "gelu", R"(y = \frac x2 \left(1 + \mathrm{erf}(x / \sqrt 2)\right))", "0 with gradient 0 far below, x with gradient 1 far above, +-inf included",
-    define::like_floating_input, [](Run& r) { return relu_beyond(40, r.in(0), [](const Tensor& x) { return x * normal_step(x); }); }, cases_of<gelu>));
+const OpDef gelu_op = gated<Unary::gelu, Binary::gelu_gradient>("gelu", R"(y = \frac x2 \left(1 + \mathrm{erf}(x / \sqrt 2)\right))", gate_vjp<40, gelu_slope>,
+                                                                gate_composite<40, gelu_near>, cases_of<gelu>);
 
 // (1 + tanh u) / 2 = sigmoid(2 u), which loses no digits below.
-Tensor gelu_tanh_step(const Tensor& x) { return sigmoid(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (x * (1.0 + 0.044715 * square(x)))); }
+constexpr double twice_root = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+Tensor gelu_tanh_gate(const Tensor& x) { return sigmoid(twice_root * (x * (1.0 + 0.044715 * square(x)))); }
+Tensor gelu_tanh_near(const Tensor& x) { return x * gelu_tanh_gate(x); }
 Tensor gelu_tanh_slope(const Tensor& x) {
-  const Tensor step = gelu_tanh_step(x), inner = 2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi * (1.0 + 3 * 0.044715 * square(x));
-  return step + x * inner * (step * (1.0 - step));
+  const Tensor s = gelu_tanh_gate(x);
+  return s + x * s * (1.0 - s) * (twice_root * (1.0 + 3 * 0.044715 * square(x)));
 }
-const OpDef gelu_tanh_op = with_kernels<kernels::Unary::gelu_tanh, kernels::Binary::gelu_tanh_slope, gelu_tanh_slope, 40>(activation(
-    "gelu_tanh", R"(y = \frac x2 \left(1 + \tanh(\sqrt{2 / \pi} (x + 0.044715 x^3))\right))",
-    "0 with gradient 0 far below, x with gradient 1 far above, +-inf included", define::like_floating_input,
-    [](Run& r) { return relu_beyond(40, r.in(0), [](const Tensor& x) { return x * gelu_tanh_step(x); }); }, cases_of<gelu_tanh>));
+const OpDef gelu_tanh_op =
+    gated<Unary::gelu_tanh, Binary::gelu_tanh_gradient>("gelu_tanh", R"(y = \frac x2 \left(1 + \tanh(\sqrt{2 / \pi} (x + 0.044715 x^3))\right))",
+                                                        gate_vjp<40, gelu_tanh_slope>, gate_composite<40, gelu_tanh_near>, cases_of<gelu_tanh>);
 
+Tensor silu_near(const Tensor& x) { return x * sigmoid(x); }
 Tensor silu_slope(const Tensor& x) {
-  const Tensor step = sigmoid(x);
-  return step + x * (step * (1.0 - step));
+  const Tensor s = sigmoid(x);
+  return s + x * s * (1.0 - s);
 }
-const OpDef silu_op = with_kernels<kernels::Unary::silu, kernels::Binary::silu_slope, silu_slope, 1000>(activation(
-    "silu", R"(y = x / (1 + e^{-x}))", "0 with gradient 0 far below, x with gradient 1 far above, +-inf included", define::like_floating_input,
-    [](Run& r) { return relu_beyond(1000, r.in(0), [](const Tensor& x) { return x * sigmoid(x); }); }, cases_of<silu>));
+const OpDef silu_op =
+    gated<Unary::silu, Binary::silu_gradient>("silu", R"(y = x / (1 + e^{-x}))", gate_vjp<1000, silu_slope>, gate_composite<1000, silu_near>, cases_of<silu>);
 
 const OpDef softplus_op = activation(
     "softplus", R"(y = \frac1\beta \ln(1 + e^{\beta x}))", "0 with gradient 0 far below, x with gradient 1 far above; beta must be finite and > 0",

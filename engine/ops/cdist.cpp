@@ -157,7 +157,7 @@ const OpDef cdist_op = {
     .composite =
         [](Run& r) {
           const double p = r.attr<double>();
-          const Tensor a = r.in(0), b = r.in(1);
+          const Tensor &a = r.in(0), &b = r.in(1);
           if (p != 2) return apply(coordinate_distance_op, {&a, &b}, p == infinity);
           const Tensor squares = squared_distance(a, b), zero = equal_to(squares, 0.0);
           return where(zero, 0.0, sqrt(where(zero, 1.0, squares)));

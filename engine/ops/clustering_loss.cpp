@@ -159,7 +159,7 @@ const OpDef variance_op = {
         },
     .composite =
         [](Run& r) {
-          const Tensor prototypes = r.in(0), q = r.in(1);
+          const Tensor &prototypes = r.in(0), &q = r.in(1);
           return reduced(expected(q, squared_distance(matmul(q, prototypes), prototypes)), r.attr<LossOptions>().reduction);
         },
     .cases =

@@ -37,6 +37,14 @@ inline void require_eps(const Run& r, double eps) {
   require_positive(r.name(), "eps", r.in(0).dtype() == DType::f32 ? static_cast<double>(static_cast<float>(eps)) : eps);
 }
 
+/// A kernel of (input or output, arriving gradient), for fused gradients of elementwise functions.
+template <kernels::Binary kernel>
+[[nodiscard]] Tensor gradient_by(const Tensor& value, const Tensor& arrived) {
+  Tensor out = Tensor::empty(value.shape(), value.dtype());
+  compute::binary(kernel, value, arrived, out);
+  return out;
+}
+
 /// Runs an op on `first` followed by those of `optional` that are defined.
 template <class Attributes>
 [[nodiscard]] Tensor apply_with(const OpDef& op, std::initializer_list<const Tensor*> first, std::initializer_list<const Tensor*> optional,

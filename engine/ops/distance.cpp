@@ -114,7 +114,7 @@ const OpDef squared_distance_op = {
         },
     .composite =
         [](Run& r) {
-          const Tensor a = r.in(0), b = r.in(1);
+          const Tensor &a = r.in(0), &b = r.in(1);
           return sum(square(unsqueeze(a, -2) - unsqueeze(b, -3)), {.axes = {-1}});
         },
     .saves = save::inputs,

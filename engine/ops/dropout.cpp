@@ -69,7 +69,7 @@ const OpDef dropout_op = {
     .composite =
         [](Run& r) {
           const auto& a = r.attr<DropoutAttributes>();
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           if (!a.active || a.p == 0) return x;
           return where(dropout_mask(x, a.p, a.seed), x * (1 / (1 - a.p)), 0.0);
         },

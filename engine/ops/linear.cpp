@@ -1,5 +1,6 @@
 #include "engine/ops/linear.hpp"
 
+#include "engine/ops/activation.hpp"
 #include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/matmul.hpp"
@@ -16,18 +17,6 @@ Tensor as_rows(const Tensor& x) {
   const index_t n = shape.back();
   shape.erase(shape.rank() - 1);
   return reshape(x, {numel(shape), n});
-}
-
-// Where the activation has a kernel, y becomes its value.
-void activate_in_place(Tensor& y, Activation activation) {
-  using kernels::Unary;
-  switch (activation) {
-    case Activation::none: return;
-    case Activation::relu: return compute::unary(Unary::relu, y, y);
-    case Activation::tanh: return compute::unary(Unary::tanh, y, y);
-    case Activation::sigmoid: return compute::unary(Unary::sigmoid, y, y);
-    case Activation::rectified_quadratic: return compute::unary(Unary::rectified_quadratic, y, y);
-  }
 }
 
 // The products start from the bias.
@@ -48,26 +37,12 @@ void multiply(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor&
                                   .bias = bias.defined() ? bias.data<T>() : nullptr});
 }
 
-// g times the slope of the activation, from the value y where that tells.
-Tensor through_activation(const Vjp& b) {
-  const Tensor &g = b.grad(), y = b.output();
-  switch (b.attr<Activation>()) {
-    case Activation::none: return g;
-    case Activation::relu: return where(greater(y, 0.0), g, 0.0);
-    case Activation::tanh: return g * (1.0 - square(y));
-    case Activation::sigmoid: return g * (y * (1.0 - y));
-    case Activation::rectified_quadratic: break;
-  }
-  const Tensor z = matmul(b.input(0), transpose(b.input(1)));
-  return g * (2.0 * relu(b.inputs() > 2 ? z + b.input(2) : z));
-}
-
 const OpDef linear_op = {
     .name = "linear",
     .family = "linear algebra",
-    .formula = R"(y = f(x W^\top + b))",
+    .formula = R"(y = x W^\top + b)",
     .shapes = "(..., K), weight (N, K), bias (N) -> (..., N)",
-    .law = "that of matmul and of the activation",
+    .law = "that of matmul; the sums start from the bias",
     .shape =
         [](Run& r) {
           define::require_floating(r, 0);
@@ -86,11 +61,10 @@ const OpDef linear_op = {
         [](Run& r) {
           const Tensor bias = r.inputs() > 2 ? contiguous(r.in(2)) : Tensor();
           visit_floating(r.out().dtype(), "linear", [&](auto tag) { multiply<decltype(tag)>(r.in(0), r.in(1), bias, r.out()); });
-          activate_in_place(r.out(), r.attr<Activation>());
         },
     .vjp =
         [](Vjp& b) {
-          const Tensor g = through_activation(b);
+          const Tensor& g = b.grad();
           if (b.needs(0)) b.to(0, matmul(g, b.input(1)));
           if (b.needs(1)) b.to(1, matmul(transpose(as_rows(g)), as_rows(b.input(0))));
           if (b.inputs() > 2 && b.needs(2)) b.to(2, g);
@@ -98,9 +72,9 @@ const OpDef linear_op = {
     .composite =
         [](Run& r) {
           const Tensor y = matmul(r.in(0), transpose(r.in(1)));
-          return activate(r.inputs() > 2 ? y + r.in(2) : y, r.attr<Activation>());
+          return r.inputs() > 2 ? y + r.in(2) : y;
         },
-    .saves = save::inputs | save::output,
+    .saves = save::input(0) | save::input(1),
     .cases =
         [] {
           const auto x = normal_input({4, 3}), w = normal_input({5, 3}), b = normal_input({5});
@@ -113,6 +87,9 @@ const OpDef linear_op = {
               {"batch", {normal_input({2, 2, 3}), w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2]}); }},
               {"relu", {positive, signs, two}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::relu}); }},
               {"tanh", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::tanh}); }},
+              {"gelu", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::gelu}); }},
+              {"gelu by tanh", {x, w}, [](Inputs t) { return linear(t[0], t[1], {.activation = Activation::gelu_tanh}); }},
+              {"silu", {x, w, b}, [](Inputs t) { return linear(t[0], t[1], {.bias = t[2], .activation = Activation::silu}); }},
               {"sigmoid", {x, w}, [](Inputs t) { return linear(t[0], t[1], {.activation = Activation::sigmoid}); }},
               {"rectified quadratic",
                {positive, signs, two},
@@ -155,12 +132,16 @@ Tensor activate(const Tensor& x, Activation activation) {
     case Activation::tanh: return tanh(x);
     case Activation::sigmoid: return sigmoid(x);
     case Activation::rectified_quadratic: return rectified_quadratic(x);
+    case Activation::gelu: return gelu(x);
+    case Activation::gelu_tanh: return gelu_tanh(x);
+    case Activation::silu: return silu(x);
   }
   throw ValueError("linear", cat("no activation ", static_cast<int>(activation)), "use one of the enumeration");
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options) {
-  return define::apply_with(linear_op, {&x, &weight}, {&options.bias}, options.activation);
+  const Tensor y = options.bias.defined() ? apply(linear_op, {&x, &weight, &options.bias}) : apply(linear_op, {&x, &weight});
+  return activate(y, options.activation);
 }
 Tensor outer(const Tensor& a, const Tensor& b) { return apply(outer_op, {&a, &b}); }
 

@@ -8,7 +8,7 @@
 namespace gradus {
 
 /// Functions that may follow a linear map.
-enum class Activation : std::uint8_t { none, relu, tanh, sigmoid, rectified_quadratic };
+enum class Activation : std::uint8_t { none, relu, tanh, sigmoid, rectified_quadratic, gelu, gelu_tanh, silu };
 [[nodiscard]] Tensor activate(const Tensor& x, Activation activation);
 
 struct LinearOptions {

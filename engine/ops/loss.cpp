@@ -100,7 +100,7 @@ const OpDef huber_op = {
 
 // Both branches are the same analytic function, so selecting one by the sign leaves no kink at 0.
 Tensor bce_elements(const Run& r) {
-  const Tensor x = r.in(0), t = r.in(1);
+  const Tensor &x = r.in(0), &t = r.in(1);
   const Tensor positive = greater(x, 0.0);
   const Tensor tail = log1p(exp(where(positive, -x, x))), below = where(positive, 0.0, -x);  // together -ln s(x)
   if (r.inputs() < 3) return ((1.0 - t) * x + below) + tail;
@@ -182,7 +182,7 @@ const OpDef kl_div_op = {.name = "kl_div",
                              },
                          .composite =
                              [](Run& r) {
-                               const Tensor log_q = r.in(0), p = r.in(1);
+                               const Tensor &log_q = r.in(0), &p = r.in(1);
                                const Tensor p_log_p = p * log(where(equal_to(p, 0.0), 1.0, p));
                                return reduced(sum(p_log_p - define::weighted(p, log_q, -infinity), {.axes = {-1}}), r.attr<LossOptions>().reduction);
                              },

@@ -14,7 +14,7 @@ constexpr std::array<const char*, 10> names{"softmax", "log_softmax",    "hardma
 
 // beta x + mask, with 0 where that is masked: for maps in which a score of 0 is a weight of 0.
 Tensor zero_where_masked(const char* op, const Tensor& x, const MapOptions& options) {
-  const Tensor scores = define::scaled_scores(op, x, options.inverse_temperature);
+  Tensor scores = define::scaled_scores(op, x, options.inverse_temperature);
   if (!options.mask.defined()) return scores;
   const define::MapScores masked = define::map_scores(op, scores, {.axis = options.axis, .mask = options.mask});
   return where(define::is_negative_infinity(masked.x), 0.0, masked.x);

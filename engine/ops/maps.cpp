@@ -56,7 +56,10 @@ void normmax_vjp(Vjp& b) {
   const auto& [map, alpha] = b.attr<AlphaAttributes>();
   const ReduceOptions along{.axes = {map.axis}, .keep = true};
   const Tensor y = b.output(), off = equal_to(y, 0.0);
-  if (y.numel() == 0) return b.to(0, b.grad());
+  if (y.numel() == 0) {
+    b.to(0, b.grad());
+    return;
+  }
   const Tensor top = max(y, along).detached(), empty = equal_to(top, 0.0);
   const Tensor largest = one_where(empty, top);
   const Tensor norm = largest * pow(one_where(empty, sum(pow(y / largest, alpha), along)), 1 / alpha);

@@ -62,7 +62,7 @@ const OpDef softmax_op = {
     .composite =
         [](Run& r) {
           const auto& a = r.attr<MapAttributes>();
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           if (x.size(a.axis) == 0) return x * 1.0;
           const ReduceOptions along{.axes = {a.axis}, .keep = true};
           const Tensor top = max(x, along).detached();
@@ -180,7 +180,7 @@ const OpDef normalized_linear_op = {
         },
     .composite =
         [](Run& r) {
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           const Tensor total = sum(x, {.axes = {r.attr<MapAttributes>().axis}, .keep = true}), zero = equal_to(total, 0.0);
           return where(zero, 0.0, x / where(zero, 1.0, total));
         },

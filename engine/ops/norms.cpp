@@ -59,14 +59,9 @@ Tensor composite_rows(Run& r) {
   return a.bias ? y + r.in(a.bias_input()) : y;
 }
 
-// What kernels are told about some rows.
 template <class T>
-kernels::RowNormArgs<T> kernel_args(const RowNormAttributes& a, bool centred, index_t n, const Tensor& weight, const Tensor& bias) {
-  return {.n = n,
-          .eps = static_cast<T>(a.eps),
-          .centred = centred,
-          .weight = weight.defined() ? weight.data<T>() : nullptr,
-          .bias = bias.defined() ? bias.data<T>() : nullptr};
+kernels::RowNormArgs<T> arguments(const Tensor& x, const Tensor& weight, index_t first, index_t rows, index_t n, double eps) {
+  return {x.data<T>() + first * n, rows, n, static_cast<T>(eps), weight.defined() ? weight.data<T>() : nullptr};
 }
 
 template <bool centred>
@@ -78,14 +73,11 @@ void forward_rows(Run& r) {
   const index_t n = numel(last_axes(x.shape(), a.axes));
   visit_floating(x.dtype(), r.name(), [&](auto tag) {
     using T = decltype(tag);
-    const T* from = x.data<T>();
-    T* to = r.out().mutable_data<T>();
-    compute::parallel_rows(x.numel() / n, n, [&](index_t first, index_t count) {
-      kernels::RowNormArgs<T> args = kernel_args<T>(a, centred, n, weight, bias);
-      args.rows = count;
-      args.x = from + first * n;
-      kernels::active<T>().norm.rows(args, to + first * n);
-    });
+    const auto& table = kernels::active<T>().row_norm;
+    const auto kernel = centred ? table.layer_norm : table.rms_norm;
+    const T* b = a.bias ? bias.data<T>() : nullptr;
+    T* y = r.out().mutable_data<T>();
+    compute::parallel_rows(x.numel() / n, n, [&](index_t first, index_t rows) { kernel(arguments<T>(x, weight, first, rows, n, a.eps), b, y + first * n); });
   });
 }
 
@@ -104,40 +96,34 @@ void vjp_rows(Vjp& b) {
   if (a.bias) b.to(a.bias_input(), b.grad());
 }
 
-// Rows whose shares of the gradients of weight and bias are added up in order; those of such groups then follow the tree of reductions.
-index_t group_of_rows(index_t n) { return std::max<index_t>(32, (index_t{1} << 16) / std::max<index_t>(n, 1)); }
-
+// Gradients of weight and bias are summed over blocks of rows that depend on the shape alone, and the blocks in the fixed tree.
 template <bool centred>
 void fused_vjp_rows(Vjp& b) {
   const auto& a = b.attr<RowNormAttributes>();
   const Tensor x = contiguous(b.input(0)), g = contiguous(b.grad()), weight = a.weight ? contiguous(b.input(1)) : Tensor();
-  const index_t n = numel(last_axes(x.shape(), a.axes)), rows = n > 0 ? x.numel() / n : 0, group = group_of_rows(n), groups = (rows + group - 1) / group;
-  const auto sums = [&](bool wanted) { return wanted ? Tensor::zeros({groups, n}, x.dtype()) : Tensor(); };
-  Tensor gx = b.needs(0) ? Tensor::empty(x.shape(), x.dtype()) : Tensor();
-  Tensor gw = sums(a.weight && b.needs(1)), gb = sums(a.bias && b.needs(a.bias_input()));
+  const Shape row = last_axes(x.shape(), a.axes);
+  const index_t n = numel(row), rows = n > 0 ? x.numel() / n : 0;
+  const index_t block = std::max<index_t>(16, (rows + 63) / 64), blocks = (rows + block - 1) / block;
+  const bool to_weight = a.weight && b.needs(1), to_bias = a.bias && b.needs(a.bias_input());
+  const auto room = [&](bool wanted) { return wanted ? Tensor::zeros({blocks, n}, x.dtype()) : Tensor(); };
+  Tensor gx = b.needs(0) ? Tensor::empty(x.shape(), x.dtype()) : Tensor(), gw = room(to_weight), gb = room(to_bias);
   visit_floating(x.dtype(), "row norm", [&](auto tag) {
     using T = decltype(tag);
-    const T *from = x.data<T>(), *up = g.data<T>();
-    const auto data = [](Tensor& t) { return t.defined() ? t.mutable_data<T>() : nullptr; };
-    T *to_x = data(gx), *to_w = data(gw), *to_b = data(gb);
-    parallel_for(groups, 1, [&](index_t begin, index_t end) {
+    const auto& table = kernels::active<T>().row_norm;
+    const auto kernel = centred ? table.layer_norm_backward : table.rms_norm_backward;
+    const auto at = [](Tensor& t, index_t offset) { return t.defined() ? t.mutable_data<T>() + offset : nullptr; };
+    parallel_for(blocks, 1, [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {
-        const index_t first = i * group * n;
-        kernels::RowNormArgs<T> args = kernel_args<T>(a, centred, n, weight, {});
-        args.rows = std::min(group, rows - i * group);
-        args.x = from + first;
-        kernels::active<T>().norm.rows_backward(args, up + first, to_x ? to_x + first : nullptr, to_w ? to_w + i * n : nullptr, to_b ? to_b + i * n : nullptr);
+        const index_t first = i * block;
+        kernel(arguments<T>(x, weight, first, std::min(block, rows - first), n, a.eps), g.data<T>() + first * n, at(gx, first * n), at(gw, i * n),
+               at(gb, i * n));
       }
     });
   });
-  const auto summed = [&](const Tensor& parts) {
-    Tensor total = Tensor::empty(last_axes(x.shape(), a.axes), x.dtype());
-    compute::reduce(kernels::Reduction::sum, parts, {0}, total);
-    return total;
-  };
+  const auto total = [&](const Tensor& parts) { return reshape(sum(parts, {.axes = {0}}), row); };
   if (gx.defined()) b.to(0, gx);
-  if (gw.defined()) b.to(1, summed(gw));
-  if (gb.defined()) b.to(a.bias_input(), summed(gb));
+  if (to_weight) b.to(1, total(gw));
+  if (to_bias) b.to(a.bias_input(), total(gb));
 }
 
 template <bool centred>
@@ -205,7 +191,7 @@ const OpDef l2_normalize_op = {
         },
     .composite =
         [](Run& r) {
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           const ReduceOptions along{.axes = {r.attr<index_t>()}, .keep = true};
           if (x.numel() == 0) return x * 1.0;
           // y does not depend on the scale of x: dividing by the largest element keeps the squares in range, and takes no part in the gradient.

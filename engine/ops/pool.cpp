@@ -87,7 +87,7 @@ const OpDef max_pool2d_op = {
     .composite =
         [](Run& r) {
           const auto& a = r.attr<PoolAttributes>();
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           const Tensor index = apply(max_pool2d_index_op, {&x}, a);
           const index_t b = x.shape()[0], c = x.shape()[1];
           return reshape(gather(reshape(x, {b, c, a.windows.pixels()}), 2, reshape(index, {b, c, a.windows.positions()})), pooled_shape(r));
@@ -139,7 +139,7 @@ const OpDef avg_pool2d_op = {
     .composite =
         [](Run& r) {
           const auto& [w, count_padding] = r.attr<PoolAttributes>();
-          const Tensor x = r.in(0);
+          const Tensor& x = r.in(0);
           const DType dtype = x.dtype();
           const Tensor planes = reshape(x, {x.shape()[0] * x.shape()[1], 1, w.image[0], w.image[1]});
           const Tensor totals =

@@ -3,6 +3,7 @@
 #include "engine/core/text.hpp"
 #include "engine/ops/activation.hpp"
 #include "engine/ops/attention.hpp"
+#include "engine/ops/bits.hpp"
 #include "engine/ops/clustering_loss.hpp"
 #include "engine/ops/conv.hpp"
 #include "engine/ops/distance.hpp"
@@ -58,6 +59,7 @@ const std::vector<const OpDef*>& all_ops() {
                               gumbel_ops(),
                               masked_product_ops(),
                               random_stream_ops(),
+                              bits_ops(),
                               attention_ops()})
       ops.insert(ops.end(), family.begin(), family.end());
     return ops;

@@ -9,6 +9,7 @@ namespace {
 
 using define::Inputs;
 using define::unless_zero;
+using kernels::Binary;
 using kernels::Unary;
 
 template <Unary kind>
@@ -26,7 +27,8 @@ std::vector<OpCase> cases_on(double low, double high) {
 }
 
 template <Unary kind, Tensor (*f)(const Tensor&)>
-constexpr OpDef differentiable(const char* name, const char* formula, const char* law, unsigned saves, void (*vjp)(Vjp&), std::vector<OpCase> (*cases)()) {
+constexpr OpDef differentiable(const char* name, const char* formula, const char* law, unsigned saves, void (*vjp)(Vjp&), std::vector<OpCase> (*cases)(),
+                               void (*fused_vjp)(Vjp&) = nullptr) {
   return {.name = name,
           .family = "elementwise",
           .formula = formula,
@@ -35,20 +37,9 @@ constexpr OpDef differentiable(const char* name, const char* formula, const char
           .shape = define::like_floating_input,
           .forward = run_kernel<kind>,
           .vjp = vjp,
+          .fused_vjp = fused_vjp,
           .saves = saves,
           .cases = cases};
-}
-
-// With a kernel for the gradient, from the argument or the value that the op saves.
-template <kernels::Binary slope>
-constexpr OpDef with_slope(OpDef op) {
-  op.fused_vjp = [](Vjp& b) {
-    const Tensor saved = slope == kernels::Binary::relu_slope ? b.input(0) : b.output();
-    Tensor g = Tensor::empty(b.input_shape(0), b.grad().dtype());
-    compute::binary(slope, saved, b.grad(), g);
-    b.to(0, g);
-  };
-  return op;
 }
 
 template <Unary kind, Tensor (*f)(const Tensor&)>
@@ -113,29 +104,30 @@ const OpDef sin_op = differentiable<Unary::sin, sin>(
 const OpDef cos_op = differentiable<Unary::cos, cos>(
     "cos", R"(y = \cos x)", "", of_input, [](Vjp& b) { b.to(0, -b.grad() * sin(b.input(0))); }, [] { return cases_on<cos>(-4, 4); });
 
-const OpDef tanh_op = with_slope<kernels::Binary::tanh_slope>(differentiable<Unary::tanh, tanh>(
+const OpDef tanh_op = differentiable<Unary::tanh, tanh>(
     "tanh", R"(y = \tanh x)", "+-1 with gradient 0 far out", of_output, [](Vjp& b) { b.to(0, b.grad() * (1.0 - square(b.output()))); },
-    [] { return cases_on<tanh>(-2, 2); }));
+    [] { return cases_on<tanh>(-2, 2); }, [](Vjp& b) { b.to(0, define::gradient_by<Binary::tanh_gradient>(b.output(), b.grad())); });
 
-const OpDef sigmoid_op = with_slope<kernels::Binary::sigmoid_slope>(differentiable<Unary::sigmoid, sigmoid>(
+const OpDef sigmoid_op = differentiable<Unary::sigmoid, sigmoid>(
     "sigmoid", R"(y = 1 / (1 + e^{-x}))", "0 and 1 with gradient 0 far out", of_output,
     [](Vjp& b) {
       const Tensor y = b.output();
       b.to(0, b.grad() * (y * (1.0 - y)));
     },
-    [] { return cases_on<sigmoid>(-3, 3); }));
+    [] { return cases_on<sigmoid>(-3, 3); }, [](Vjp& b) { b.to(0, define::gradient_by<Binary::sigmoid_gradient>(b.output(), b.grad())); });
 
 const OpDef erf_op = differentiable<Unary::erf, erf>(
     "erf", R"(y = \frac{2}{\sqrt\pi} \int_0^x e^{-t^2} dt)", "", of_input,
     [](Vjp& b) { b.to(0, b.grad() * (2.0 * std::numbers::inv_sqrtpi * exp(-square(b.input(0))))); }, [] { return cases_on<erf>(-2, 2); });
 
-const OpDef relu_op = with_slope<kernels::Binary::relu_slope>(differentiable<Unary::relu, relu>(
+const OpDef relu_op = differentiable<Unary::relu, relu>(
     "relu", R"(y = \max(0, x))", "gradient 0 at 0; NaN stays NaN", of_input, [](Vjp& b) { b.to(0, where(greater(b.input(0), 0.0), b.grad(), 0.0)); },
     [] {
       auto all = cases_on<relu>(0.1, 2);
       all.push_back({"negative", {uniform_input({4}, -2, -0.1)}, [](Inputs x) { return relu(x[0]); }});
       return all;
-    }));
+    },
+    [](Vjp& b) { b.to(0, define::gradient_by<Binary::relu_gradient>(b.input(0), b.grad())); });
 
 const OpDef rectified_quadratic_op = differentiable<Unary::rectified_quadratic, rectified_quadratic>(
     "rectified_quadratic", R"(y = \max(0, x)^2)", "x^2 = y(x) + y(-x); gradient 0 at 0", of_input, [](Vjp& b) { b.to(0, b.grad() * (2.0 * relu(b.input(0)))); },

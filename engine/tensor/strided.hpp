@@ -39,6 +39,9 @@ class StridedLoop {
   }
   /// Step of operand i inside a run.
   [[nodiscard]] index_t step(std::size_t i) const noexcept { return strides_[i].back(); }
+  /// The merged axes, the last being the run, and the steps of operand i along them.
+  [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
+  [[nodiscard]] const Strides& strides(std::size_t i) const noexcept { return strides_[i]; }
   /// Element offsets of all operands at the start of run r.
   [[nodiscard]] std::array<index_t, N> start(index_t r) const noexcept {
     std::array<index_t, N> at{};

@@ -34,7 +34,7 @@ struct Nested {
 class Tensor {
  public:
   /// No tensor at all; `defined()` is false.
-  Tensor() noexcept {}  // written out, or Tensor() would zero every unused entry of shape and strides first
+  Tensor() noexcept {}  // NOLINT(modernize-use-equals-default): written out, or Tensor() would zero every unused entry of shape and strides first
   /// Storage of the shape with unspecified contents.
   [[nodiscard]] static Tensor empty(const Shape& shape, DType dtype);
   [[nodiscard]] static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);

@@ -20,52 +20,49 @@ void copy_run(T* to, index_t to_step, const T* from, index_t from_step, index_t 
   for (index_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step];
 }
 
-// A copy whose last axis, of steps 1 and more, and another one, of a step of 1 in the source, make up transposed matrices.
-// That other axis; -1: none.
-int transposed_axis(const Tensor& target, const Tensor& source) {
-  const int last = target.rank() - 1;
-  if (last < 1 || target.strides()[last] != 1 || source.strides()[last] == 1 || source.shape()[last] < 8) return -1;
-  for (int axis = 0; axis < last; ++axis)
-    if (source.strides()[axis] == 1 && source.shape()[axis] >= 8) return axis;
+// The axis along which the source is contiguous, when the target is so along another: a transposition. -1 when it is none.
+int transposed_axis(const StridedLoop<2>& loop) {
+  constexpr index_t worthwhile = 4;
+  if (loop.step(0) != 1 || loop.step(1) == 1 || loop.run() < worthwhile) return -1;
+  for (int axis = 0; axis + 1 < loop.shape().rank(); ++axis)
+    if (loop.strides(1)[axis] == 1 && loop.shape()[axis] >= worthwhile) return axis;
   return -1;
 }
 
-// In bands of columns of the source, each a task, so that what is written lies side by side.
+// The two axes by kernel, in strips; the others one after the other.
 template <class T>
-void copy_transposed(Tensor& target, const Tensor& source, int across) {
-  const int last = target.rank() - 1;
-  const index_t rows = source.shape()[last], columns = source.shape()[across], from_row = source.strides()[last], to_row = target.strides()[across];
-  Shape others = target.shape();
-  Strides to_strides = target.strides(), from_strides = source.strides();
-  for (const int axis : {last, across}) {
-    others.erase(axis);
-    to_strides.erase(axis);
-    from_strides.erase(axis);
-  }
-  const StridedLoop<2> loop(others, {to_strides, from_strides});
-  T* to = target.mutable_data<T>();
-  const T* from = source.data<T>();
-  constexpr index_t band = 64;
-  const index_t bands = (columns + band - 1) / band, matrices = loop.runs() * loop.run();
-  parallel_for(matrices * bands, std::max<index_t>(1, copy_grain / (band * rows)), [&](index_t begin, index_t end) {
+void copy_transposed(T* to, const T* from, const StridedLoop<2>& loop, int axis) {
+  constexpr index_t strip = 64;
+  const auto kernel = kernels::active<T>().transpose.transpose;
+  Shape rest = loop.shape();
+  rest[axis] = rest[rest.rank() - 1] = 1;
+  const StridedLoop<2> outer(rest, {loop.strides(0), loop.strides(1)});
+  const index_t columns = loop.shape()[axis], strips = (columns + strip - 1) / strip, outer_count = numel(rest);
+  const index_t grain = std::max<index_t>(1, copy_grain / (strip * loop.run()));
+  parallel_for(outer_count * strips, grain, [&](index_t begin, index_t end) {
     for (index_t task = begin; task < end; ++task) {
-      const index_t matrix = task / bands, j = task % bands * band;
-      const auto at = loop.start(matrix / loop.run());
-      const index_t inside = matrix % loop.run();
-      kernels::active<T>().layout.transpose(from + at[1] + inside * loop.step(1) + j, from_row, rows, std::min(band, columns - j),
-                                            to + at[0] + inside * loop.step(0) + j * to_row, to_row);
+      const index_t o = task / strips, first = task % strips * strip;
+      auto at = outer.start(o / outer.run());
+      for (std::size_t i = 0; i < 2; ++i) at[i] += o % outer.run() * outer.step(i);
+      kernel(from + at[1] + first, loop.step(1), loop.run(), std::min(strip, columns - first), to + at[0] + first * loop.strides(0)[axis],
+             loop.strides(0)[axis]);
     }
   });
 }
 
 template <class T>
 void copy_elements(Tensor& target, const Tensor& source) {
-  if constexpr (std::is_floating_point_v<T>)
-    if (const int across = transposed_axis(target, source); across >= 0) return copy_transposed<T>(target, source, across);
   const StridedLoop<2> loop(target.shape(), {target.strides(), source.strides()});
   T* to = target.mutable_data<T>();
   const T* from = source.data<T>();
   const index_t runs = loop.runs(), run = loop.run();
+  if constexpr (sizeof(T) >= sizeof(float)) {
+    using Moved = std::conditional_t<sizeof(T) == sizeof(float), float, double>;
+    if (const int axis = transposed_axis(loop); axis >= 0) {
+      copy_transposed(reinterpret_cast<Moved*>(to), reinterpret_cast<const Moved*>(from), loop, axis);
+      return;
+    }
+  }
   if (runs == 1) {
     parallel_for(run, copy_grain, [&](index_t begin, index_t end) {
       copy_run(to + begin * loop.step(0), loop.step(0), from + begin * loop.step(1), loop.step(1), end - begin);

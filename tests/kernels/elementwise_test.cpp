@@ -76,7 +76,7 @@ T binary_value(Binary kind, T a, T b) {
     default: break;
   }
   T y;
-  table<T>().binary[static_cast<std::size_t>(kind)](&a, 1, &b, 1, &y, 1);  // pow has a test of its own
+  table<T>().binary[static_cast<std::size_t>(kind)](&a, 1, &b, 1, &y, 1);  // pow and the gradients have tests of their own
   return y;
 }
 template <class T>

@@ -112,6 +112,15 @@ def unit_of(source, tokens):
     return Unit(match.group(1), tokens) if match else None
 
 
+def without_cases(body):
+    """A definition less what builds its cases, and nothing of a function that does so: what stands there is no rule."""
+    if "std::vector<OpCase>" in body.split("{")[0]:
+        return ""
+    body = re.sub(r"\.cases\s*=.*", "", body, flags=re.S)
+    body = re.sub(r"\[\]\s*(\(\))?\s*\{(?=[^;]*OpCase|\s*(constexpr|auto|const)[^;]*;\s*(auto|return)[^;]*cases).*", "", body, flags=re.S)
+    return re.sub(r"\bcases_\w+<[^;]*", "", body)
+
+
 def ops_of(unit, units, source):
     """The ops whose definitions use the unit, directly or through other functions that are no public ones."""
     if unit.op:
@@ -120,7 +129,7 @@ def ops_of(unit, units, source):
     while queue:
         name = queue.pop()
         for other in units:
-            body = source[other.tokens[0].start : other.tokens[-1].end]
+            body = without_cases(source[other.tokens[0].start : other.tokens[-1].end])
             if other is unit or not re.search(rf"\b{name}\b", body):
                 continue
             if other.op and other.op not in ops:
@@ -261,8 +270,12 @@ class File:
                 continue
             type_name = "int" if extra == "int" else "gradus::Tensor"
             valid = {m.number for m in self.mutants if m.state != "invalid"}
+            if not any(n in valid for n, _ in planted):
+                continue
             head = "".join(f"mutant({n}) ?\n/*mutant {n}*/ {type_name}({' '.join(text.split())})\n: " for n, text in planted if n in valid)
-            out = out[:start] + f"({head}{type_name}({out[start:end]}))" + out[end:]
+            # An error in the line of the unchanged expression says that it is no tensor: no fault of the place can stand.
+            place = f"/*mutant {' '.join(str(n) for n, _ in planted)}*/ "
+            out = out[:start] + f"({head}\n{place}{type_name}({out[start:end]}))" + out[end:]
         if self.path.name == "core_ops.cpp":
             out = re.sub(r"(\nnamespace gradus \{)", lambda m: CORE_ARITHMETIC + m.group(1), out, count=1)
         return SWITCH + out
@@ -288,7 +301,7 @@ class Build:
             lines = source.read_text().splitlines()
             numbers = set()
             for line in re.findall(rf"{re.escape(file.path.name)}:(\d+):", run.stderr):
-                numbers.update(int(n) for n in re.findall(r"^/\*mutant (\d+)\*/", lines[int(line) - 1]))
+                numbers.update(int(n) for found in re.findall(r"^/\*mutant ([\d ]+)\*/", lines[int(line) - 1]) for n in found.split())
             fresh = [m for m in file.mutants if m.number in numbers and m.state != "invalid"]
             if not fresh:
                 sys.exit(f"{file.path}: does not compile with its faults:\n{run.stderr[:4000]}")

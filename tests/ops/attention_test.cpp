@@ -10,15 +10,14 @@
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 #include "tests/reference.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
 Tensor normal(const Shape& shape, std::uint64_t stream, DType dtype = DType::f64) { return random_normal(shape, dtype, 11, stream); }
 Tensor truth(const Nested& values) { return greater(f64(values), 0.0); }
 // True with probability 0.6.

@@ -11,14 +11,13 @@
 #include "engine/ops/quantize.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
 Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, DType::f64, seed); }
 
 // Gradients of f(z, p) with respect to both.
@@ -31,12 +30,6 @@ Both gradients(const std::function<Tensor(const Tensor&, const Tensor&)>& f, con
   const Tensor y = f(z, p);
   const Gradients g = tape.backward(y, {.cotangent = Tensor::ones(y.shape(), y.dtype())});
   return {g.of(z), g.of(p)};
-}
-
-bool all_finite(const Tensor& t) {
-  for (const double v : cast(t, DType::f64).to_vector<double>())
-    if (!std::isfinite(v)) return false;
-  return true;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "engine/ops/layout.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
-#include "tests/ops/derivative.hpp"
+#include "tests/ops/gradient.hpp"
 #include "tests/reference.hpp"
 
 using namespace gradus;

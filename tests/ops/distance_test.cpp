@@ -4,7 +4,7 @@
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
-#include "tests/ops/derivative.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
 using gradus::testing::all_finite;
@@ -67,6 +67,12 @@ TEST_CASE("cosines depend on directions alone", "[distance]") {
   const Tensor x = random_normal({40, 7}, DType::f32, 1), self = cosine_distance(x, x);
   CHECK(min(self).item() >= 0);
   for (index_t i = 0; i < 40; ++i) CHECK(self.at({i, i}) == 0);
+}
+
+TEST_CASE("a_vector_whose_coordinates_cancel_is_no_zero_vector", "[distance]") {
+  const Tensor x = f64({{1, -1}});
+  CHECK(cosine_distance(x, x).item() == 0);
+  CHECK(cosine_distance(x, f64({{1, 1}})).item() == Approx(1));
 }
 
 TEST_CASE("cosines_of_a_zero_vector_have_gradient_zero", "[distance][edge]") {

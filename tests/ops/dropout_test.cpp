@@ -5,7 +5,7 @@
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
-#include "tests/ops/derivative.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
 using gradus::testing::not_a_number;

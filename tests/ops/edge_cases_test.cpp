@@ -17,11 +17,7 @@
 using namespace gradus;
 using namespace gradus::testing;
 
-namespace {
-
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("softmax_row_all_masked_gives_zero", "[edge]") {
   const Tensor x = f64({{1, 2, 3, 4}, {-inf, -inf, -inf, -inf}, {0, -1, 5, 2}});

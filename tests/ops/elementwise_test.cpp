@@ -12,8 +12,6 @@ using namespace gradus::testing;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
 using Function = Tensor (*)(const Tensor&);
 
 struct Activation {

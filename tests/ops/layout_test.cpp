@@ -128,6 +128,7 @@ TEST_CASE("wrong_layouts_are_refused_before_any_work", "[layout]") {
   CHECK_THROWS_AS(stack(std::vector<Tensor>{x, x}, 3), IndexError);
   CHECK_THROWS_AS(embedding(f64({1, 2}), Tensor::arange(2)), ShapeError);
   CHECK_THROWS_AS(embedding(x, x), DTypeError);
+  CHECK(equal(one_hot(Tensor::from(std::vector<index_t>{1, 0, 2, 1}, {2, 2}), 3), Tensor::of({{{0, 1, 0}, {1, 0, 0}}, {{0, 0, 1}, {0, 1, 0}}})));
   CHECK_THROWS_AS(one_hot(x, 3), DTypeError);
   CHECK_THROWS_AS(one_hot(Tensor::arange(2), -1), ValueError);
 }

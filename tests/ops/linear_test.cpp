@@ -6,7 +6,7 @@
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
-#include "tests/ops/derivative.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
 using gradus::testing::f64;

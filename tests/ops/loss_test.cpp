@@ -8,33 +8,24 @@
 #include "engine/ops/layout.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
 constexpr Reduction none = Reduction::none, total = Reduction::sum;
 
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
 Tensor classes(const std::vector<std::int64_t>& values) { return Tensor::from(values, {static_cast<index_t>(values.size())}); }
 
 // d(sum f(x)) / dx.
-Tensor gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& at) {
-  Tape tape;
-  const Tensor x = tape.variable(at);
-  const Tensor y = f(x);
-  return tape.backward(y, {.cotangent = Tensor::ones(y.shape(), y.dtype())}).of(x);
-}
-
-bool all_finite(const Tensor& t) {
-  for (const double v : cast(t, DType::f64).to_vector<double>())
-    if (!std::isfinite(v)) return false;
-  return true;
+Tensor slope(const std::function<Tensor(const Tensor&)>& f, const Tensor& at) {
+  return testing::gradient([&](const Tensor& x) { return sum(f(x)); }, at, Tensor::scalar(1, at.dtype()));
 }
 
 // Both f(x) and its gradient.
-bool finite_with_gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& at) { return all_finite(f(at)) && all_finite(gradient(f, at)); }
+bool finite_with_gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& at) { return all_finite(f(at)) && all_finite(slope(f, at)); }
 
 }  // namespace
 
@@ -55,7 +46,7 @@ TEST_CASE("cross_entropy_of_logits_far_apart_has_a_finite_gradient_that_sums_to_
   for (const std::int64_t target : {0, 1, 2}) {
     const auto f = [&](const Tensor& x) { return cross_entropy(x, classes({target})); };
     const Tensor logits = f64({{-431, 279, 427}});
-    const Tensor g = gradient(f, logits);
+    const Tensor g = slope(f, logits);
     CHECK(all_finite(g));
     CHECK(std::fabs(sum(g).item()) < 1e-12);
     CHECK(f(logits).item() == Approx(427 - logits.at({0, target})).margin(1e-12));
@@ -74,11 +65,11 @@ TEST_CASE("losses_and_their_gradients_are_finite_at_extremes", "[edge]") {
   }
   const Tensor single = Tensor::of({3e38, -3e38, 88, -88});
   CHECK(finite_with_gradient([](const Tensor& x) { return bce_with_logits(x, Tensor::of({1, 0, 0, 1}), {.reduction = none}); }, single));
-  CHECK(all_finite(gradient([](const Tensor& x) { return bce_with_logits(x, Tensor::of({0, 1, 1, 0}), {.reduction = none}); }, single)));
+  CHECK(all_finite(slope([](const Tensor& x) { return bce_with_logits(x, Tensor::of({0, 1, 1, 0}), {.reduction = none}); }, single)));
   // Masked logits: no gradient there, the rest as if they were absent.
   const auto masked = [](const Tensor& x) { return cross_entropy(x, classes({0})); };
-  CHECK(all_close(gradient(masked, f64({{1, -inf, 2}})), f64({{-1 / (1 + std::exp(-1)), 0, 1 / (1 + std::exp(-1))}}), 1e-14));
-  CHECK(gradient(masked, f64({{1, -inf, 2}})).at({0, 1}) == 0);
+  CHECK(all_close(slope(masked, f64({{1, -inf, 2}})), f64({{-1 / (1 + std::exp(-1)), 0, 1 / (1 + std::exp(-1))}}), 1e-14));
+  CHECK(slope(masked, f64({{1, -inf, 2}})).at({0, 1}) == 0);
 }
 
 TEST_CASE("every_reduction_is_what_it_says", "[loss]") {
@@ -152,7 +143,7 @@ TEST_CASE("binary_cross_entropy_has_no_kink_at_zero", "[loss]") {
 
 TEST_CASE("hubers_loss_is_smooth_at_zero_and_its_slope_meets_at_delta", "[loss]") {
   const auto f = [](const Tensor& x) { return huber_loss(x, Tensor::zeros({5}, DType::f64), {.delta = 2.0, .reduction = total}); };
-  CHECK(equal(gradient(f, f64({0, 2, -2, 5, -1})), f64({0, 2, -2, 2, -1})));
+  CHECK(equal(slope(f, f64({0, 2, -2, 5, -1})), f64({0, 2, -2, 2, -1})));
   Tape tape;
   const Tensor x = tape.variable(f64({0, 1, -1, 3, -3}));
   CHECK(equal(tape.backward(sum(tape.backward(f(x), {.record = true}).of(x))).of(x), f64({1, 1, 1, 0, 0})));
@@ -165,13 +156,13 @@ TEST_CASE("ignored_targets_count_for_nothing_and_their_rows_are_not_read", "[los
     const auto whole = [&](const Tensor& x) { return cross_entropy(x, classes({2, -7, 1}), {.ignore_index = -7, .label_smoothing = smoothing}); };
     const auto part = [&](const Tensor& x) { return cross_entropy(x, classes({2, 1}), {.label_smoothing = smoothing}); };
     CHECK(whole(logits).item() == Approx(part(kept).item()).epsilon(1e-15));
-    const Tensor g = gradient(whole, logits);
-    CHECK(all_close(view::slice(g, 0, {0, 3, 2}), gradient(part, kept), 1e-14));
+    const Tensor g = slope(whole, logits);
+    CHECK(all_close(view::slice(g, 0, {0, 3, 2}), slope(part, kept), 1e-14));
     CHECK(equal(view::select(g, 0, 1), Tensor::zeros({3}, DType::f64)));
     const auto by_weight = [&](const Tensor& w) {
       return cross_entropy(logits, classes({2, -7, 1}), {.ignore_index = -7, .label_smoothing = smoothing, .class_weights = w});
     };
-    CHECK(all_finite(gradient(by_weight, weights)));
+    CHECK(all_finite(slope(by_weight, weights)));
   }
   CHECK(equal(view::select(nll_loss(logits, classes({2, 5, 1}), {.ignore_index = 5, .reduction = none}), 0, 1), f64(0)));
   // A class of the ignored index is ignored too.
@@ -182,7 +173,7 @@ TEST_CASE("when_all_targets_are_ignored_the_sum_is_zero_and_the_mean_an_error", 
   const Tensor logits = f64({{1, 2}, {3, 4}}), target = classes({-1, -1});
   const auto f = [&](const Tensor& x) { return cross_entropy(x, target, {.ignore_index = -1, .reduction = total}); };
   CHECK(f(logits).item() == 0);
-  CHECK(equal(gradient(f, logits), Tensor::zeros({2, 2}, DType::f64)));
+  CHECK(equal(slope(f, logits), Tensor::zeros({2, 2}, DType::f64)));
   CHECK_THROWS_AS(cross_entropy(logits, target, {.ignore_index = -1}), ValueError);
   CHECK_THROWS_AS(nll_loss(logits, target, {.ignore_index = -1}), ValueError);
 }
@@ -258,8 +249,8 @@ TEST_CASE("what_has_no_weight_costs_nothing_however_improbable", "[edge]") {
   const Tensor logits = f64({{0, 0, -inf}}), labels = f64({{0.25, 0.75, 0}});
   const auto f = [&](const Tensor& x) { return cross_entropy(x, labels); };
   CHECK(f(logits).item() == Approx(std::log(2.0)).epsilon(1e-15));
-  CHECK(equal(gradient(f, logits), f64({{0.25, -0.25, 0}})));
-  CHECK(all_finite(gradient([&](const Tensor& t) { return cross_entropy(logits, t); }, labels)));
+  CHECK(equal(slope(f, logits), f64({{0.25, -0.25, 0}})));
+  CHECK(all_finite(slope([&](const Tensor& t) { return cross_entropy(logits, t); }, labels)));
   CHECK(cross_entropy(logits, classes({2}), {.class_weights = f64({1, 1, 0}), .reduction = total}).item() == 0);
   CHECK(cross_entropy(logits, classes({2})).item() == inf);
   // 0 ln 0 = 0, and p = q costs nothing.
@@ -267,10 +258,10 @@ TEST_CASE("what_has_no_weight_costs_nothing_however_improbable", "[edge]") {
   CHECK(all_close(kl_div(log_q, p, {none}), f64({0, -std::log(0.75)}), 1e-15, 1e-16));
   CHECK(kl_div(log_q, p).item() == Approx(-std::log(0.75) / 2));
   // The slope of p ln p at 0 is taken as 0.
-  const Tensor q = f64({{0.5, 0.25, 0.25}}), slope = gradient([&](const Tensor&t) { return kl_div(log(q), t); }, f64({{1, 0, 0}}));
-  CHECK(all_close(slope, f64({{1 + std::log(2.0), std::log(4.0), std::log(4.0)}}), 1e-15));
-  CHECK(all_finite(gradient([&](const Tensor& t) { return kl_div(log_q, t); }, p)));
-  CHECK(equal(gradient([&](const Tensor& l) { return kl_div(l, p, {total}); }, log_q), -p));
+  const Tensor q = f64({{0.5, 0.25, 0.25}}), descent = slope([&](const Tensor&t) { return kl_div(log(q), t); }, f64({{1, 0, 0}}));
+  CHECK(all_close(descent, f64({{1 + std::log(2.0), std::log(4.0), std::log(4.0)}}), 1e-15));
+  CHECK(all_finite(slope([&](const Tensor& t) { return kl_div(log_q, t); }, p)));
+  CHECK(equal(slope([&](const Tensor& l) { return kl_div(l, p, {total}); }, log_q), -p));
   CHECK(kl_div(f64({-inf, 0}), f64({0.5, 0.5})).item() == inf);
   CHECK(std::isnan(kl_div(f64({not_a_number, 0}), f64({0, 1})).item()));
 }

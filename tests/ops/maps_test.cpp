@@ -9,21 +9,13 @@
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 #include "tests/reference.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
-
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
-
-Tensor gradient(const std::function<Tensor(const Tensor&)>& f, const Tensor& at, const Tensor& cotangent) {
-  Tape tape;
-  const Tensor x = tape.variable(at);
-  return tape.backward(f(x), {.cotangent = cotangent}).of(x);
-}
 
 struct NamedMap {
   const char* name;
@@ -85,6 +77,17 @@ TEST_CASE("maps_and_their_gradients_equal_the_reference", "[maps][reference]") {
       CHECK(testing::deviation(gradient(map, x, cast(cotangent, dtype)), arrays.at(std::string(name) + "_grad")) <= allowed);
     }
   CHECK(testing::deviation(hardmax(arrays.at("input")), arrays.at("hardmax")) <= 1e-10);
+}
+
+TEST_CASE("what_arrives_at_a_weight_of_zero_is_not_read", "[maps]") {
+  const Tensor x = f64({{3, 0, 2.8, -5}}), quiet = f64({{0.5, 0, -1, 0}}), loud = f64({{0.5, inf, -1, not_a_number}});
+  const auto squared = [](const Tensor& t) { return normmax(t, 2); };
+  const auto between = [](const Tensor& t) { return entmax(t, 1.5); };
+  const auto sparse = [](const Tensor& t) { return sparsemax(t); };
+  for (const auto& f : std::vector<std::function<Tensor(const Tensor&)>>{sparse, between, squared}) {
+    REQUIRE(f(x).at({0, 1}) == 0);
+    for (const bool record : {false, true}) CHECK(equal(gradient(f, x, loud, record), gradient(f, x, quiet, record)));
+  }
 }
 
 TEST_CASE("map_row_all_masked_gives_zeros_and_no_gradient", "[maps][edge]") {

@@ -4,7 +4,7 @@
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
-#include "tests/ops/derivative.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
 using gradus::testing::all_finite;
@@ -73,6 +73,7 @@ TEST_CASE("l2_normalize neither overflows nor underflows", "[norms]") {
     CHECK(y.at({0, 0}) == Approx(0.6).epsilon(1e-12));
     CHECK(y.at({0, 1}) == Approx(0.8).epsilon(1e-12));
   }
+  CHECK(all_close(l2_normalize(f64({-3, -4})), f64({-0.6, -0.8}), 1e-15));
   CHECK(std::isnan(l2_normalize(f64({1, not_a_number})).at({0})));
 }
 

@@ -1,8 +1,12 @@
 // Properties on random shapes, strides and options: linear ops have the right adjoint, gradients add, sorted is sorted.
 #include <rapidcheck.h>
 
+#include "engine/ops/attention.hpp"
+#include "engine/ops/conv.hpp"
 #include "engine/ops/elementwise.hpp"
 #include "engine/ops/layout.hpp"
+#include "engine/ops/linear.hpp"
+#include "engine/ops/matmul.hpp"
 #include "engine/ops/reduce.hpp"
 #include "engine/ops/scan.hpp"
 #include "engine/ops/sort.hpp"
@@ -177,6 +181,49 @@ const LinearMap gathers[] = {
      }},
 };
 
+const LinearMap products[] = {
+    {"matmul from the left", 2, 1,
+     [](const Shape& s) -> Map {
+       Shape right = s;
+       if (right.rank() > 2 && pick(0, 1) == 1) right[0] = 1;
+       right[s.rank() - 2] = s.back();
+       right[s.rank() - 1] = pick(1, 4);
+       return [b = random_tensor(right)](const Tensor& x) { return matmul(x, b); };
+     }},
+    {"matmul from the right", 2, 1,
+     [](const Shape& s) -> Map {
+       return [a = random_tensor({pick(1, 3), 1, pick(1, 4), s[s.rank() - 2]})](const Tensor& x) { return matmul(x.rank() == 4 ? select(a, 0, 0) : a, x); };
+     }},
+    {"linear", 1, 1,
+     [](const Shape& s) -> Map {
+       return [w = random_tensor({pick(1, 4), s.back()})](const Tensor& x) { return linear(x, w); };
+     }},
+    {"einsum", 2, 1,
+     [](const Shape& s) -> Map {
+       return [b = random_tensor({s[s.rank() - 2], pick(1, 3)})](const Tensor& x) { return einsum("...ij,ik->k...j", x, b); };
+     }},
+    {"conv2d in the image", 4, 2,
+     [](const Shape& s) -> Map {
+       const Conv2dOptions options{.stride = {pick(1, 2), pick(1, 2)}, .padding = {pick(0, 2), pick(0, 2)}};
+       return [w = random_tensor({pick(1, 3), s[1], 2, pick(1, 2)}), options](const Tensor& x) { return conv2d(x, w, options); };
+     }},
+    {"conv2d in the kernel", 4, 1,
+     [](const Shape& s) -> Map {
+       return [image = random_tensor({pick(1, 2), s[1], 5, 4}), by = pick(1, 2)](const Tensor& x) { return conv2d(image, x, {.stride = by, .padding = 1}); };
+     }},
+    {"conv_transpose2d", 4, 1,
+     [](const Shape& s) -> Map {
+       return [w = random_tensor({s[1], pick(1, 3), 3, 2}), by = pick(1, 3)](const Tensor& x) {
+         return conv_transpose2d(x, w, {.stride = by, .padding = {1, 0}});
+       };
+     }},
+    {"avg_pool2d", 4, 2,
+     [](const Shape&) -> Map {
+       return
+           [pad = pick(0, 1), count = pick(0, 1) == 1](const Tensor& x) { return avg_pool2d(x, 2, {.stride = 1, .padding = pad, .count_include_pad = count}); };
+     }},
+};
+
 double inner(const Tensor& a, const Tensor& b) { return sum(a * b).item(); }
 
 // <A x, y> == <x, A' y>, with A' what backward does.
@@ -207,6 +254,54 @@ TEST_CASE("arrangements_have_their_adjoint_as_gradient", "[property]") {
 }
 TEST_CASE("gathers_and_scatters_have_their_adjoint_as_gradient", "[property]") {
   for (const LinearMap& map : gathers) check_adjoint(map);
+}
+
+TEST_CASE("products_have_their_adjoint_as_gradient", "[property]") {
+  for (const LinearMap& map : products) check_adjoint(map);
+}
+
+TEST_CASE("a_temperature_scales_the_scores_on_any_shape", "[property]") {
+  CHECK(rc::check([] {
+    const Shape shape = random_shape(1, 1);
+    const Tensor x = random_tensor(shape), y = random_tensor(shape);
+    const index_t axis = axis_of(shape);
+    const double beta = std::exp(static_cast<double>(pick(-4, 4)));
+    const auto with_beta = [&](const Tensor& t) { return softmax(t, {.axis = axis, .inverse_temperature = beta}); };
+    const auto scaled = [&](const Tensor& t) { return softmax(beta * t, {.axis = axis}); };
+    RC_ASSERT(all_close(with_beta(x), scaled(x), 1e-13, 1e-15));
+    RC_ASSERT(all_close(gradient(with_beta, x, y), gradient(scaled, x, y), 1e-12, 1e-13 * (1 + beta)));
+  }));
+}
+
+TEST_CASE("masked_attention_is_attention_over_the_kept_keys_on_any_shape", "[property]") {
+  CHECK(rc::check([] {
+    const Shape batch = random_shape(0, 1);
+    const index_t heads = batch.rank() > 2 ? 1 : 2;  // (..., T, D) has at most four axes here
+    const auto of = [&](index_t rows, index_t columns) {
+      Shape s = batch.rank() > 2 ? Shape{batch[0], batch[1]} : batch;
+      s.push_back(rows);
+      s.push_back(columns);
+      return random_tensor(s);
+    };
+    const index_t keys = pick(1, 9), width = 2 * pick(1, 3);
+    const Tensor q = of(pick(1, 5), width), k = of(keys, width), v = of(keys, 2 * pick(1, 2));
+    std::vector<index_t> kept;
+    Tensor keep = Tensor::zeros({keys}, DType::f64);
+    for (index_t i = 0; i < keys; ++i)
+      if (pick(0, 2) > 0) kept.push_back(i);
+    const Tensor index = Tensor::from(kept, {static_cast<index_t>(kept.size())});
+    keep = scatter_add(keep, 0, index, Tensor::ones(index.shape(), DType::f64));
+    AttentionSpec spec{.score = static_cast<Score>(pick(0, 2)), .heads = static_cast<int>(heads)};
+    spec.map.kind = pick(0, 1) == 1 ? MapKind::softmax : MapKind::sparsemax;
+    AttentionSpec masked = spec;
+    masked.key_mask = greater(keep, 0.5);
+    const auto full = [&](const Tensor& x) { return attention(q, k + x, v, masked); };
+    const auto truncated = [&](const Tensor& x) { return attention(q, index_select(k + x, -2, index), index_select(v, -2, index), spec); };
+    const Tensor zero = Tensor::zeros(k.shape(), DType::f64);
+    RC_ASSERT(all_close(full(zero), truncated(zero), 1e-12, 1e-13));
+    const Tensor y = random_tensor(full(zero).shape());
+    RC_ASSERT(all_close(gradient(full, zero, y), gradient(truncated, zero, y), 1e-11, 1e-12));
+  }));
 }
 
 TEST_CASE("the_gradient_of_a_sum_is_the_sum_of_gradients_on_any_shape", "[property]") {

@@ -6,21 +6,14 @@
 #include "engine/ops/normalize.hpp"
 #include "engine/ops/reduce.hpp"
 #include "tests/catch.hpp"
+#include "tests/ops/gradient.hpp"
 
 using namespace gradus;
+using namespace gradus::testing;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity();
 using Function = std::function<Tensor(const Tensor&)>;
-
-Tensor f64(const Nested& values) { return Tensor::of(values, DType::f64); }
-
-Tensor gradient(const Function& f, const Tensor& at, const Tensor& cotangent, bool record = false) {
-  Tape tape;
-  const Tensor x = tape.variable(at);
-  return tape.backward(f(x), {.record = record, .cotangent = cotangent}).of(x).detached();
-}
 
 // The gradient of sum(df/dx * direction).
 Tensor second(const Function& f, const Tensor& at, const Tensor& cotangent, const Tensor& direction) {
@@ -28,12 +21,6 @@ Tensor second(const Function& f, const Tensor& at, const Tensor& cotangent, cons
   const Tensor x = tape.variable(at);
   const Tensor slope = tape.backward(f(x), {.record = true, .cotangent = cotangent}).of(x);
   return tape.backward(sum(slope * direction)).of(x).detached();
-}
-
-bool all_finite(const Tensor& t) {
-  for (const double v : t.to_vector<double>())
-    if (!std::isfinite(v)) return false;
-  return true;
 }
 
 }  // namespace

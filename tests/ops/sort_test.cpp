@@ -14,8 +14,6 @@ using namespace gradus::testing;
 
 namespace {
 
-constexpr double inf = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
-
 Tensor indices(std::vector<std::int64_t> values) { return Tensor::from(values, {static_cast<index_t>(values.size())}); }
 
 }  // namespace
