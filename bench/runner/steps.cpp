@@ -126,7 +126,7 @@ Work kmeans_transformer_step(const Words& w) {
 
 Work ddcl_step(const Words& w) {
   const index_t items = w.number(0), tokens = w.number(1), d = w.number(2), k = w.number(3);
-  return both_ways({numbers({items, tokens, d}, 1, 1), numbers({k, d}, 1, 2)}, [](auto x) { return ddcl_terms(x[0], x[1]).quantization; });
+  return both_ways({numbers({items, tokens, d}, 1, 1), numbers({k, d}, 1, 2)}, [](auto x) { return smoothed_kmeans_loss(x[0], x[1]); });
 }
 
 }  // namespace
