@@ -45,7 +45,7 @@ Centres<T> pack_centres(T* room, const T* c, index_t c_row, index_t k, index_t d
   return {room, k, d};
 }
 
-/// Calls done(i, sums) for each of `points` points, with its distances to the centres of `vectors` vectors: of one panel, or of two
+/// Calls done(sums) with the distances sums[point][vector] of a few points to the centres of `vectors` vectors: of one panel, or of two
 /// that lie `panel` elements apart.
 template <class T, int vectors, int points, class Done>
 GRADUS_INLINE void distance_tile(const T* x, index_t x_row, const T* c, index_t panel, index_t d, const Done& done) {
@@ -76,8 +76,7 @@ GRADUS_INLINE void distance_tile(const T* x, index_t x_row, const T* c, index_t 
 #pragma GCC unroll 8
     for (int g = 0; g < bases; ++g) ++at[g];
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < points; ++i) done(i, sum[i]);
+  done(sum);
 }
 
 /// Points of a tile over so many vectors.
@@ -87,12 +86,15 @@ constexpr int tile_points_of = vectors > centre_vectors ? 6 : tile_points* centr
 // out[i, 0 ..) for `points` points; `last` columns of the last vector are written.
 template <class T, int vectors, int points>
 void store_tile(const T* x, index_t x_row, const T* c, index_t panel, index_t d, T* out, index_t out_row, index_t last) {
-  distance_tile<T, vectors, points>(x, x_row, c, panel, d, [&](int i, const Vec<T>(&sum)[vectors]) GRADUS_INLINE_LAMBDA {
-    T* row = out + i * out_row;
+  distance_tile<T, vectors, points>(x, x_row, c, panel, d, [&](const Vec<T>(&sum)[points][vectors]) GRADUS_INLINE_LAMBDA {
+#pragma GCC unroll 16
+    for (int i = 0; i < points; ++i) {
+      T* row = out + i * out_row;
 #pragma GCC unroll 4
-    for (int j = 0; j + 1 < vectors; ++j) store(row + j * width<T>, sum[j]);
-    if (last == width<T>) store(row + (vectors - 1) * width<T>, sum[vectors - 1]);
-    else store_tail(row + (vectors - 1) * width<T>, sum[vectors - 1], last);
+      for (int j = 0; j + 1 < vectors; ++j) store(row + j * width<T>, sum[i][j]);
+      if (last == width<T>) store(row + (vectors - 1) * width<T>, sum[i][vectors - 1]);
+      else store_tail(row + (vectors - 1) * width<T>, sum[i][vectors - 1], last);
+    }
   });
 }
 

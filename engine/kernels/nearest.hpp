@@ -75,13 +75,13 @@ class NearestLanes {
       pack_panel(room_ + l * d_, centre_panel<T>, x + l * x_row, index_t{1}, x_row, d_, std::clamp<index_t>(count - l, 0, centre_panel<T>));
     std::fill_n(least, lanes, std::numeric_limits<T>::infinity());
     std::fill_n(second, lanes, std::numeric_limits<T>::infinity());
-    std::fill_n(nan_, lanes, T{0});
+    std::fill_n(sum_, lanes, T{0});
     std::fill_n(index, lanes, UInt<T>{0});
     constexpr index_t centres = tile_points_of<vectors>;
     for (index_t j = 0; j < k_; j += centres) tile_of(std::min(centres, k_ - j), std::make_integer_sequence<int, centres>())(*this, j);
   }
   /// True where a distance is NaN or all are infinite.
-  [[nodiscard]] bool odd(index_t lane) const { return nan_[lane] != T{0} || !(least[lane] < std::numeric_limits<T>::infinity()); }
+  [[nodiscard]] bool odd(index_t lane) const { return sum_[lane] != sum_[lane] || !(least[lane] < std::numeric_limits<T>::infinity()); }
 
   alignas(64) T least[lanes];
   alignas(64) T second[lanes];
@@ -91,20 +91,29 @@ class NearestLanes {
   template <int centres>
   static void take(NearestLanes& self, index_t j) {
     distance_tile<T, vectors, centres>(self.c_ + j * self.c_row_, self.c_row_, self.room_, centre_panel<T> * self.d_, self.d_,
-                                       [&](int i, const Vec<T>(&distance)[vectors]) GRADUS_INLINE_LAMBDA {
-                                         const Vec<T> at = from_bits<T>(Vec<UInt<T>>(static_cast<UInt<T>>(j + i)));
+                                       [&](const Vec<T>(&distance)[centres][vectors]) GRADUS_INLINE_LAMBDA {
 #pragma GCC unroll 4
-                                         for (int v = 0; v < vectors; ++v) {
-                                           const index_t lane = v * width<T>;
-                                           const Vec<T> before = load(self.least + lane);
-                                           const Mask<T> less = distance[v] < before;
-                                           auto* indices = reinterpret_cast<T*>(self.index + lane);
-                                           store(indices, select(less, at, load(indices)));
-                                           store(self.second + lane, less_of(load(self.second + lane), greater_of(before, distance[v])));
-                                           store(self.least + lane, less_of(distance[v], before));
-                                           store(self.nan_ + lane, select(is_nan(distance[v]), Vec<T>(T{1}), load(self.nan_ + lane)));
-                                         }
+                                         for (int v = 0; v < vectors; ++v) self.template merge<centres, vectors>(distance, v, j);
                                        });
+  }
+  // The distances of one vector of points to centres j, j + 1, ...
+  template <int centres, int all>
+  GRADUS_INLINE void merge(const Vec<T> (&distance)[centres][all], int v, index_t j) {
+    const index_t lane = v * width<T>;
+    auto* indices = reinterpret_cast<T*>(index + lane);
+    Vec<T> first = load(least + lane), next = load(second + lane), at = load(indices), sum = load(sum_ + lane);
+#pragma GCC unroll 16
+    for (int i = 0; i < centres; ++i) {
+      const Vec<T> here = distance[i][v];
+      at = select(here < first, from_bits<T>(Vec<UInt<T>>(static_cast<UInt<T>>(j + i))), at);
+      next = less_of(next, greater_of(first, here));
+      first = less_of(here, first);
+      sum = sum + here;
+    }
+    store(least + lane, first);
+    store(second + lane, next);
+    store(indices, at);
+    store(sum_ + lane, sum);
   }
   template <int... i>
   static auto tile_of(index_t centres, std::integer_sequence<int, i...>) {
@@ -116,7 +125,7 @@ class NearestLanes {
   T* room_;
   const T* c_;
   index_t c_row_, k_, d_;
-  alignas(64) T nan_[lanes];
+  alignas(64) T sum_[lanes];  // of all distances: NaN when one is
 };
 
 /// The row of distances of one point, padded with +inf to whole vectors as find_least wants it.
