@@ -10,16 +10,6 @@ namespace {
 template <class T>
 constexpr T infinity = math::Format<T>::infinity;
 
-// The greater of two where neither is NaN; with a NaN either of them: the sum of the row shows it.
-struct Greater {
-  template <class T>
-  static constexpr T identity = -infinity<T>;
-  template <class V>
-  GRADUS_INLINE static V apply(const V& a, const V& b) {
-    return select(a > b, a, b);
-  }
-};
-
 template <class T>
 GRADUS_INLINE Vec<T> zero_where(const Mask<T>& m, const Vec<T>& x) {
   return select(m, Vec<T>(T{0}), x);
@@ -32,7 +22,7 @@ void softmax_block_of(const SoftmaxBlock<T>& a) {
   if constexpr (dropping) from.in[1] = a.survival;
   for_rows<T, inputs>(from, a.weights, a.rows, a.n, [&](auto& row, index_t first) {
     const Vec<T> scale(a.scale), before = row.row_value(a.top + first);
-    const Vec<T> top = Greater::apply(before, row.template reduce<Greater>([&](auto at) GRADUS_INLINE_LAMBDA { return scale * row.in(0, at); }));
+    const Vec<T> top = greater_of(before, row.template reduce<GreatestNumber>([&](auto at) GRADUS_INLINE_LAMBDA { return scale * row.in(0, at); }));
     const Vec<T> shift = zero_where(top == Vec<T>(-infinity<T>), top);
     const Vec<T> sum = row.template reduce<Sum>([&](auto at) GRADUS_INLINE_LAMBDA {
       const Vec<T> weight = math::exp_flush(scale * row.in(0, at) - shift);
@@ -108,8 +98,23 @@ void scale_rows(T* y, index_t rows, index_t n, const T* factors) {
 template <class T>
 void dot_rows(const T* a, const T* b, index_t rows, index_t n, T* y) {
   for_rows<T, 2>({{a, b}}, nullptr, rows, n, [&](auto& row, index_t first) {
-    row.put_row(row.template reduce<Sum>([&](auto at) GRADUS_INLINE_LAMBDA { return row.in(0, at) * row.in(1, at); }), y + first);
+    row.put_row(row.template reduce<Sum>([&](auto at) GRADUS_INLINE_LAMBDA {
+      const Vec<T> left = row.in(0, at);
+      return zero_where(left == Vec<T>(T{0}), left * row.in(1, at));
+    }),
+                y + first);
   });
+}
+
+template <class T>
+void finish_distances(const T* x, index_t x_row, const T* sums, index_t rows, index_t n, bool hidden, T* y) {
+  for (index_t i = 0; i < rows; ++i, x += x_row, y += n) {
+    const T sum = sums[i];
+    if (hidden && sum == T{0})
+      for (index_t p = 0; p < n; ++p) y[p] = T{-2} * y[p];
+    else
+      for (index_t p = 0; p < n; ++p) y[p] = T{2} * (x[p] * sum - y[p]);
+  }
 }
 
 template <class T>
@@ -146,6 +151,7 @@ constexpr AttentionKernels<T> table() {
           .softmax_block_backward = softmax_block_backward<T>,
           .scale_rows = scale_rows<T>,
           .dot_rows = dot_rows<T>,
+          .finish_distances = finish_distances<T>,
           .add_columns = add_columns<T>,
           .survival = survival<T>};
 }

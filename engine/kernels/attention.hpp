@@ -50,8 +50,10 @@ struct AttentionKernels {
   void (*softmax_block_backward)(const SoftmaxBlockBackward<T>&);
   /// y_i *= factor_i for rows of n elements; a row with factor 1 is not touched.
   void (*scale_rows)(T* y, index_t rows, index_t n, const T* factors);
-  /// y_i = sum_j a_ij b_ij.
+  /// y_i = sum_j a_ij b_ij, where a_ij is 0 without a look at b_ij.
   void (*dot_rows)(const T* a, const T* b, index_t rows, index_t n, T* y);
+  /// y_i = 2 (x_i sums_i - y_i) for rows of n elements, x_row apart in x. With `hidden`, -2 y_i where sums_i is 0: x_i is not looked at.
+  void (*finish_distances)(const T* x, index_t x_row, const T* sums, index_t rows, index_t n, bool hidden, T* y);
   /// sums_j += sum_i x_ij, in the order of i.
   void (*add_columns)(const T* x, index_t rows, index_t n, T* sums);
   /// out[r * n + i] = factor where element first + r * stride + i of a stream survives, else 0; see Random::survives.

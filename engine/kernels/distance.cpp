@@ -24,7 +24,7 @@ void squared_distance(const DistanceArgs<T>& args) {
     const T* x = args.x + item * args.x_batch;
     T* out = args.out + item * args.out_batch;
     parallel_chunks(args.n, threads ? rows_grain(args.k, args.d) : args.n, [&](index_t begin, index_t end) {
-      constexpr index_t visit = 64;  // points whose coordinates stay cached while all centres pass
+      constexpr index_t visit = 96;  // points whose coordinates stay cached while all centres pass
       for (index_t i = begin; i < end; i += visit)
         distance_rows(x + i * args.x_row, args.x_row, std::min(visit, end - i), centres, out + i * args.out_row, args.out_row);
     });
@@ -35,14 +35,19 @@ template <class T>
 void nearest(const NearestArgs<T>& args) {
   Scratch<T> room(Centres<T>::elements(args.k, args.d));
   const Centres<T> centres = pack_centres(room.data(), args.c, args.c_row, args.k, args.d);
-  parallel_chunks(args.n, rows_grain(args.k, args.d), [&](index_t begin, index_t end) {
-    Scratch<T> rows_room(DistanceRows<T>::elements(args.k));
-    DistanceRows<T> rows(rows_room.data(), centres);
-    rows.for_each(args.x, args.x_row, begin, end, [&](index_t i, const T* row) {
-      const Least<T> least = find_least(row, rows.row_length());
-      if (args.index != nullptr) args.index[i] = least.index;
-      if (args.distance != nullptr) args.distance[i] = least.distance;
-    });
+  parallel_chunks(args.n, round_up(rows_grain(args.k, args.d), NearestLanes<T>::lanes), [&](index_t begin, index_t end) {
+    Scratch<T> panel(NearestLanes<T>::elements(args.d)), row(round_up(args.k, width<T>));
+    NearestLanes<T> lanes(panel.data(), args.c, args.c_row, args.k, args.d);
+    for (index_t i = begin; i < end; i += NearestLanes<T>::lanes) {
+      const index_t count = std::min(NearestLanes<T>::lanes, end - i);
+      lanes.find(args.x + i * args.x_row, args.x_row, count);
+      for (index_t l = 0; l < count; ++l) {
+        Least<T> least{lanes.least[l], static_cast<index_t>(lanes.index[l])};
+        if (lanes.odd(l)) least = find_least(distance_row(args.x + (i + l) * args.x_row, centres, row.data()), round_up(args.k, width<T>));
+        if (args.index != nullptr) args.index[i + l] = least.index;
+        if (args.distance != nullptr) args.distance[i + l] = least.distance;
+      }
+    }
   });
 }
 

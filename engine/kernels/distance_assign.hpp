@@ -23,32 +23,27 @@ GRADUS_INLINE void add_weighted(T* to, T w, const T* x, index_t d) {
   for (; p < d; ++p) to[p] = multiply_add(w, x[p], to[p]);
 }
 
-// True when a second distance of the row is at most `bound`; `index` is that of the first.
-template <class T>
-GRADUS_INLINE bool any_other(const T* row, index_t padded, T bound, index_t index, const Vec<T>& lanes) {
-  Mask<T> seen(false), twice(false);
-  for (index_t j = 0; j < padded; j += width<T>) {
-    const Mask<T> hit = load(row + j) <= Vec<T>(bound);
-    twice = twice | (seen & hit);
-    seen = seen | hit;
-  }
-  return any(twice | (seen & (lanes != Vec<T>(static_cast<T>(index % width<T>)))));
-}
-
 // The sums of one block: weights (k), then sums (k, d).
 template <class T>
 class BlockAssignment {
  public:
-  BlockAssignment(const AssignArgs<T>& args, T* sum) : args_(args), weights_(sum), sums_(sum + args.k) {}
+  BlockAssignment(const AssignArgs<T>& args, const Centres<T>& centres, T* sum)
+      : args_(args), centres_(centres), weights_(sum), sums_(sum + args.k), row_(round_up(args.k, width<T>)) {}
 
-  GRADUS_INLINE void add(index_t i, const T* row, index_t padded, const Vec<T>& lanes) {
-    const Least<T> least = find_least(row, padded);
-    const T bound = least.distance + args_.tolerance * (T{1} + least.distance);
-    objective += static_cast<double>(least.distance);
-    index_t label = least.index;
-    // A row with NaN fails the first comparison, one that is +inf throughout the second.
-    if (!(bound < std::numeric_limits<T>::infinity()) || any_other(row, padded, bound, least.index, lanes)) label = add_unusual(i, row, bound);
-    else add_to_centre(i, least.index, T{1});
+  /// A point whose nearest centre at `least` and its next at `second` are numbers.
+  GRADUS_INLINE void add(index_t i, T least, T second, index_t j) {
+    const T bound = least + args_.tolerance * (T{1} + least);
+    if (!(bound < std::numeric_limits<T>::infinity()) || second <= bound) return add_row(i);
+    objective += static_cast<double>(least);
+    add_to_centre(i, j, T{1});
+    if (args_.labels != nullptr) args_.labels[i] = j;
+  }
+  /// Ties, NaN and infinite rows.
+  [[gnu::noinline]] void add_row(index_t i) {
+    const T* row = distance_row(args_.x + i * args_.x_row, centres_, row_.data());
+    const T least = find_least(row, round_up(args_.k, width<T>)).distance, bound = least + args_.tolerance * (T{1} + least);
+    objective += static_cast<double>(least);
+    const index_t label = spread(i, row, bound);
     if (args_.labels != nullptr) args_.labels[i] = label;
   }
 
@@ -61,8 +56,8 @@ class BlockAssignment {
     add_weighted(sums_ + j * args_.d, w, args_.x + i * args_.x_row, args_.d);
   }
 
-  // Ties, NaN and infinite rows; returns the label.
-  [[gnu::noinline]] index_t add_unusual(index_t i, const T* row, T bound) {
+  // Weight 1 over all centres within the bound; returns the label.
+  index_t spread(index_t i, const T* row, T bound) {
     const index_t k = args_.k;
     index_t first_nan = k, count = 0;
     bool all_infinite = true;
@@ -87,7 +82,9 @@ class BlockAssignment {
   }
 
   const AssignArgs<T>& args_;
+  const Centres<T>& centres_;
   T *weights_, *sums_;
+  Scratch<T> row_;
 };
 
 template <class T>
@@ -99,13 +96,17 @@ void assign_accumulate(const AssignArgs<T>& args) {
   objectives.data()[0] = 0;
   ties.data()[0] = 0;
   const Centres<T> centres = pack_centres(room.data(), args.c, args.c_row, args.k, args.d);
-  alignas(64) T lane[width<T>];
-  for (index_t l = 0; l < width<T>; ++l) lane[l] = static_cast<T>(l);
   sum_blocks(args.n, 2 * args.k * args.d, true, size, sums.data(), [&](index_t block, index_t begin, index_t end, T* sum) {
-    Scratch<T> rows_room(DistanceRows<T>::elements(args.k));
-    DistanceRows<T> rows(rows_room.data(), centres);
-    BlockAssignment<T> assignment(args, sum);
-    rows.for_each(args.x, args.x_row, begin, end, [&](index_t i, const T* row) { assignment.add(i, row, rows.row_length(), load(lane)); });
+    Scratch<T> panel(NearestLanes<T>::elements(args.d));
+    NearestLanes<T> lanes(panel.data(), args.c, args.c_row, args.k, args.d);
+    BlockAssignment<T> assignment(args, centres, sum);
+    for (index_t i = begin; i < end; i += NearestLanes<T>::lanes) {
+      const index_t count = std::min(NearestLanes<T>::lanes, end - i);
+      lanes.find(args.x + i * args.x_row, args.x_row, count);
+      for (index_t l = 0; l < count; ++l)
+        if (lanes.odd(l)) assignment.add_row(i + l);
+        else assignment.add(i + l, lanes.least[l], lanes.second[l], static_cast<index_t>(lanes.index[l]));
+    }
     objectives.data()[block] = assignment.objective;
     ties.data()[block] = assignment.tied;
   });

@@ -5,6 +5,7 @@
 #include "engine/kernels/gemm_micro.hpp"
 #include "engine/kernels/loop.hpp"
 #include "engine/kernels/merge.hpp"
+#include "engine/kernels/pack.hpp"
 #include "engine/kernels/scratch.hpp"
 
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
@@ -25,48 +26,21 @@ struct Product {
   T* c;
   index_t c_row, c_col;
   bool accumulate;
+  const T* bias = nullptr;  // of the columns of C, when not accumulating
 };
 
 // ---- packing ---------------------------------------------------------------------------------------------------------------
 
-// Four rows at a time: to[p * padded + x] = from[p * p_stride + x * x_stride].
+// to[p * count + x] = from[p * p_stride + x * x_stride]: a panel of A, whose rows are not padded to whole vectors.
 template <class T>
-GRADUS_INLINE void transpose_rows(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
-  index_t x = 0;
-  for (; x + 4 <= count; x += 4) {
-    const T *r0 = from + x * x_stride, *r1 = r0 + x_stride, *r2 = r1 + x_stride, *r3 = r2 + x_stride;
-    T* out = to + x;
-    for (index_t p = 0; p < k; ++p, out += padded, r0 += p_stride, r1 += p_stride, r2 += p_stride, r3 += p_stride) {
-      out[0] = *r0;
-      out[1] = *r1;
-      out[2] = *r2;
-      out[3] = *r3;
-    }
-  }
-  for (; x < count; ++x)
-    for (index_t p = 0; p < k; ++p) to[p * padded + x] = from[p * p_stride + x * x_stride];
-}
-
-// to[p * padded + x] = from[p * p_stride + x * x_stride] for x < count, else 0; `padded` is count, or whole vectors.
-template <class T>
-GRADUS_INLINE void pack_columns(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
-  if (count < padded)
-    for (index_t x = 0; x < padded * k; x += width<T>) store(to + x, Vec<T>(T{0}));
+void pack_rows(T* to, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
   if (x_stride == 1) {
     for (index_t p = 0; p < k; ++p)
-      for (index_t x = 0; x < count; ++x) to[p * padded + x] = from[p * p_stride + x];
-  } else {
-    constexpr index_t strip = 32;  // of k: what is read and written between two visits of a cache line stays in the first level
-    for (index_t p = 0; p < k; p += strip) transpose_rows(to + p * padded, padded, from + p * p_stride, p_stride, x_stride, std::min(strip, k - p), count);
+      for (index_t x = 0; x < count; ++x) to[p * count + x] = from[p * p_stride + x];
+    return;
   }
-}
-
-// The same; a panel of the usual size has loops of fixed length.
-template <class T, index_t usual>
-void pack_panel(T* to, index_t padded, const T* from, index_t p_stride, index_t x_stride, index_t k, index_t count) {
-  if (count == usual && padded == usual && p_stride == 1) return pack_columns<T>(to, usual, from, 1, x_stride, k, usual);
-  if (count == usual && padded == usual) return pack_columns<T>(to, usual, from, p_stride, x_stride, k, usual);
-  pack_columns<T>(to, padded, from, p_stride, x_stride, k, count);
+  for (index_t p = 0; p < k; ++p)
+    for (index_t x = 0; x < count; ++x) to[p * count + x] = from[p * p_stride + x * x_stride];
 }
 
 // B as panels of panel_width columns. Full panels are read in place or packed; the last one is packed unless whole vectors fit.
@@ -105,7 +79,7 @@ Panels<T> pack_b(const Product<T>& p, const PanelPlan<T>& plan, T* room, bool th
     const bool whole = first + i < plan.full;
     const index_t columns = whole ? panel_width<T> : plan.last_width, padded = whole ? panel_width<T> : plan.last_padded;
     T* to = room + i * panel_width<T> * p.k + p0 * padded;
-    pack_panel<T, panel_width<T>>(to, padded, p.b + (first + i) * panel_width<T> * p.b_col + p0 * p.b_row, p.b_row, p.b_col, p1 - p0, columns);
+    pack_panel<T>(to, padded, p.b + (first + i) * panel_width<T> * p.b_col + p0 * p.b_row, p.b_row, p.b_col, p1 - p0, columns);
   };
   // Along the rows of B in memory: a few rows of all panels, or all rows of one panel.
   const index_t strip = p.b_col == 1 ? 64 : std::max<index_t>(p.k, 1), strips = ceil_div(p.k, strip), steps = p.b_col == 1 ? strips : count;
@@ -154,7 +128,8 @@ void column_of_tiles(const Product<T>& p, const Block<T>& block, const T* b, ind
   constexpr index_t step = packed ? panel_rows : tile_rows<vectors>;
   for (index_t i = block.i0; i < block.i1; i += step) {
     const T* a = block.a + (i - block.i0) * (packed ? p.k : p.a_row);
-    const Tile<T> t{p.k, a, p.a_row, p.a_col, b, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, p.accumulate};
+    const T* bias = p.bias != nullptr ? p.bias + j : nullptr;
+    const Tile<T> t{p.k, a, p.a_row, p.a_col, b, b_row, p.c + i * p.c_row + j * p.c_col, p.c_row, last, p.accumulate, bias};
     tile<T, vectors, packed>(p, t, std::min(step, block.i1 - i));
   }
 }
@@ -192,7 +167,7 @@ void multiply_rectangle(const Product<T>& p, const Panels<T>& panels, Block<T> b
   if (!pack_a) return multiply_block<T, false>(p, panels, block);
   for (index_t i = block.i0; i < block.i1; i += panel_rows) {
     const index_t rows = std::min<index_t>(panel_rows, block.i1 - i);
-    pack_panel<T, panel_rows>(room + (i - block.i0) * p.k, rows, p.a + i * p.a_row, p.a_col, p.a_row, p.k, rows);
+    pack_rows(room + (i - block.i0) * p.k, p.a + i * p.a_row, p.a_col, p.a_row, p.k, rows);
   }
   block.a = room;
   multiply_block<T, true>(p, panels, block);
@@ -219,7 +194,7 @@ void multiply_slab(const Product<T>& p, bool threads) {
 // With few rows and a transposed B, C^T = B^T A^T reads B in place.
 template <class T>
 Product<T> oriented(const Product<T>& p) {
-  const bool swap = p.m <= 4 && p.b_col != 1 && p.n > p.m;
+  const bool swap = p.m <= 4 && p.b_col != 1 && p.n > p.m && p.bias == nullptr;
   return swap ? Product<T>{p.n, p.m, p.k, p.b, p.b_col, p.b_row, p.a, p.a_col, p.a_row, p.c, p.c_col, p.c_row, p.accumulate} : p;
 }
 
@@ -237,6 +212,7 @@ void multiply(const Product<T>& product, bool threads) {
       slab.b += p0 * whole.b_row + j * whole.b_col;
       slab.c += j * whole.c_col;
       slab.accumulate = whole.accumulate || p0 > 0;
+      if (whole.bias != nullptr) slab.bias += j;
       multiply_slab(slab, threads);
       p0 += block_k;
     } while (p0 < whole.k);
@@ -266,7 +242,8 @@ struct Products {
                  args.c + item * args.c_batch,
                  args.c_row,
                  1,
-                 args.accumulate};
+                 args.accumulate,
+                 parts > 1 ? nullptr : args.bias};
     if (parts > 1) {
       p.c = sums + index * args.m * args.n;
       p.c_row = args.n;
@@ -287,7 +264,7 @@ void merge_products(const Products<T>& products) {
       merge_parts(sum, products.parts, size);
       T* c = args.c + item * args.c_batch;
       for (index_t i = 0; i < args.m; ++i, c += args.c_row, sum += args.n)
-        for (index_t j = 0; j < args.n; ++j) c[j] = args.accumulate ? c[j] + sum[j] : sum[j];
+        for (index_t j = 0; j < args.n; ++j) c[j] = args.accumulate ? c[j] + sum[j] : args.bias != nullptr ? args.bias[j] + sum[j] : sum[j];
     }
   });
 }
@@ -313,7 +290,7 @@ template <class T>
 void pack(const T* b, index_t b_row, index_t b_col, index_t k, index_t n, T* to) {
   for (index_t j = 0; j < n; j += panel_width<T>) {
     const index_t columns = std::min(panel_width<T>, n - j);
-    pack_panel<T, panel_width<T>>(to + j * k, round_up(columns, width<T>), b + j * b_col, b_row, b_col, k, columns);
+    pack_panel<T>(to + j * k, round_up(columns, width<T>), b + j * b_col, b_row, b_col, k, columns);
   }
 }
 

@@ -3,12 +3,12 @@
 //
 // The order of summation is a promise. An element of C is ONE fma chain in the order of k,
 //   s = start; for p = 0 .. k-1: s = fma(a[i,p], b[p,j], s)
-// where start is 0 or, when accumulating, the C that was there. No tile, block, vector width, thread count or layout of the
+// where start is 0, the column's bias or, when accumulating, the C that was there. No tile, block, vector width, thread count or layout of the
 // operands changes a bit. (The baseline instruction set has no fma: there a product is rounded before it is added.)
 // The one exception is a long k with few outputs, where split_length() < k: k is cut into parts [q L, (q + 1) L), each part is a
 // chain from 0, and the parts are merged in the pairwise tree
 //   for (h = 1; h < parts; h *= 2) for (q = 0; q + h < parts; q += 2 h) part[q] += part[q + h];
-// then C = part[0], or C + part[0] when accumulating. Zeros are not skipped: 0 times inf or NaN is NaN.
+// then C = part[0], or C (or the bias) + part[0]. Zeros are not skipped: 0 times inf or NaN is NaN.
 
 #include "engine/core/dtype.hpp"
 
@@ -35,6 +35,7 @@ struct GemmArgs {
   T* c = nullptr;  ///< c[i, j] is at c[i * c_row + j]
   index_t c_row = 0;
   bool accumulate = false;           ///< false: C is only written, whatever it holds
+  const T* bias = nullptr;           ///< (n) or null: what the chains of column j start from, when not accumulating
   index_t batch = 1;                 ///< number of products
   index_t a_batch = 0, b_batch = 0;  ///< from one product to the next; 0 shares the operand
   index_t c_batch = 0;

@@ -34,8 +34,9 @@ struct Tile {
   index_t b_row;
   T* c;
   index_t c_row;
-  index_t last;  // columns in the last vector
-  bool load;     // start from C
+  index_t last;   // columns in the last vector
+  bool load;      // start from C
+  const T* bias;  // else from these, one a column, or from 0 when null
 };
 
 template <class T, int vectors>
@@ -61,6 +62,7 @@ void micro(const Tile<T>& t) {
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) r[i][j] = Vec<T>(T{0});
     if (t.load) load_row<T, vectors>(r[i], t.c + i * t.c_row, t.last);
+    else if (t.bias != nullptr) load_row<T, vectors>(r[i], t.bias, t.last);
   }
   // One pointer for three rows: an address is a base plus 0, 1 or 2 strides, and a pointer a row would not fit the registers.
   const index_t a_row = packed ? 1 : t.a_row, a_col = packed ? rows : t.a_col;

@@ -68,23 +68,39 @@ GRADUS_INLINE Vec<T> polynomial(const Vec<T>& x, const T (&c)[n]) {
 /// x, but at least (at most) `bound`; NaN stays.
 template <class T>
 GRADUS_INLINE Vec<T> at_least(const Vec<T>& x, T bound) {
-  return select(x < Vec<T>(bound), Vec<T>(bound), x);
+  return greater_of(Vec<T>(bound), x);
 }
 template <class T>
 GRADUS_INLINE Vec<T> at_most(const Vec<T>& x, T bound) {
-  return select(x > Vec<T>(bound), Vec<T>(bound), x);
+  return less_of(Vec<T>(bound), x);
 }
 
 /// Nearest integer, halves to even; |x| < 2^22 (2^51).
 template <class T>
 GRADUS_INLINE Vec<T> round_small(const Vec<T>& x) {
+#if defined(GRADUS_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_roundscale_ps(x, 0));
+  else return Vec<T>(_mm512_roundscale_pd(x, 0));
+#else
   const Vec<T> rounder(Format<T>::rounder);
   return (x + rounder) - rounder;
+#endif
 }
 /// 2^n for an integer n with a normal 2^n.
 template <class T>
 GRADUS_INLINE Vec<T> power_of_two(const Vec<T>& n) {
   return from_bits<T>((to_bits(n + Vec<T>(Format<T>::rounder)) << Format<T>::mantissa_bits) + Vec<UInt<T>>(Format<T>::one));
+}
+
+/// p 2^n for an integer n where neither 2^n nor the product is denormal or overflows.
+template <class T>
+GRADUS_INLINE Vec<T> times_power_of_two(const Vec<T>& p, const Vec<T>& n) {
+#if defined(GRADUS_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_scalef_ps(p, n));
+  else return Vec<T>(_mm512_scalef_pd(p, n));
+#else
+  return p * power_of_two(n);
+#endif
 }
 
 template <class T>
@@ -157,8 +173,7 @@ template <class T>
 GRADUS_INLINE Vec<T> exp_flush(const Vec<T>& x) {
   const Vec<T> bounded = at_least(x, Format<T>::exp_normal);
   const Vec<T> n = multiple_of_ln2(bounded);
-  const Vec<T> y = exp_remainder(bounded, n) * power_of_two(n);
-  return select((x < Vec<T>(Format<T>::exp_normal)) | (y < Vec<T>(Format<T>::smallest_normal)), Vec<T>(T{0}), y);
+  return select(x < Vec<T>(Format<T>::exp_normal), Vec<T>(T{0}), times_power_of_two(exp_remainder(bounded, n), n));
 }
 
 /// e^x - 1 = 2 (2^(n-1) (r + r^2 q) + 2^(n-1) - 1/2), with what r lost in rounding added to the small part.

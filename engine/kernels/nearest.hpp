@@ -58,36 +58,74 @@ GRADUS_INLINE Least<T> find_least(const T* row, index_t padded) {
   return {distance, static_cast<index_t>(least_lane(to_bits(candidates)))};
 }
 
-/// Distances of a few points at a time to all centres, in rows that find_least can read.
+/// A few points side by side in the lanes of vectors, and for each its nearest centre so far: no row of distances is ever laid out.
 template <class T>
-class DistanceRows {
+class NearestLanes {
  public:
-  DistanceRows(T* room, const Centres<T>& centres) : rows_(room), centres_(centres) {
-    std::fill_n(rows_, elements(centres.k), std::numeric_limits<T>::infinity());
-  }
-  /// Of the room that it needs.
-  [[nodiscard]] static index_t elements(index_t k) { return points(k) * row_length(k); }
+  static constexpr int vectors = two_panels ? 2 * centre_vectors : centre_vectors;
+  static constexpr index_t lanes = vectors * width<T>;
 
-  /// Calls body(i, row) for the points [begin, end) in order.
-  template <class Body>
-  GRADUS_INLINE void for_each(const T* x, index_t x_row, index_t begin, index_t end, const Body& body) {
-    const index_t most = points(centres_.k), length = row_length(centres_.k);
-    for (index_t i = begin; i < end; i += most) {
-      const index_t count = std::min(most, end - i);
-      distance_rows(x + i * x_row, x_row, count, centres_, rows_, length);
-      for (index_t r = 0; r < count; ++r) body(i + r, rows_ + r * length);
-    }
+  /// Elements of the room that points of d coordinates need.
+  [[nodiscard]] static index_t elements(index_t d) { return lanes * d; }
+  NearestLanes(T* room, const T* centres, index_t c_row, index_t k, index_t d) : room_(room), c_(centres), c_row_(c_row), k_(k), d_(d) {}
+
+  /// Of up to `lanes` points: least and second least distance, the lowest index of the least; all of no meaning where odd().
+  void find(const T* x, index_t x_row, index_t count) {
+    for (index_t l = 0; l < lanes; l += centre_panel<T>)
+      pack_panel(room_ + l * d_, centre_panel<T>, x + l * x_row, index_t{1}, x_row, d_, std::clamp<index_t>(count - l, 0, centre_panel<T>));
+    std::fill_n(least, lanes, std::numeric_limits<T>::infinity());
+    std::fill_n(second, lanes, std::numeric_limits<T>::infinity());
+    std::fill_n(nan_, lanes, T{0});
+    std::fill_n(index, lanes, UInt<T>{0});
+    constexpr index_t centres = tile_points_of<vectors>;
+    for (index_t j = 0; j < k_; j += centres) tile_of(std::min(centres, k_ - j), std::make_integer_sequence<int, centres>())(*this, j);
   }
-  [[nodiscard]] index_t row_length() const { return row_length(centres_.k); }
+  /// True where a distance is NaN or all are infinite.
+  [[nodiscard]] bool odd(index_t lane) const { return nan_[lane] != T{0} || !(least[lane] < std::numeric_limits<T>::infinity()); }
+
+  alignas(64) T least[lanes];
+  alignas(64) T second[lanes];
+  alignas(64) UInt<T> index[lanes];
 
  private:
-  [[nodiscard]] static index_t row_length(index_t k) { return round_up(k, width<T>); }
-  // So many that the rows stay in the first-level cache.
-  [[nodiscard]] static index_t points(index_t k) { return std::clamp<index_t>(4096 / row_length(k), 1, 8) * tile_points; }
+  template <int centres>
+  static void take(NearestLanes& self, index_t j) {
+    distance_tile<T, vectors, centres>(self.c_ + j * self.c_row_, self.c_row_, self.room_, centre_panel<T> * self.d_, self.d_,
+                                       [&](int i, const Vec<T>(&distance)[vectors]) GRADUS_INLINE_LAMBDA {
+                                         const Vec<T> at = from_bits<T>(Vec<UInt<T>>(static_cast<UInt<T>>(j + i)));
+#pragma GCC unroll 4
+                                         for (int v = 0; v < vectors; ++v) {
+                                           const index_t lane = v * width<T>;
+                                           const Vec<T> before = load(self.least + lane);
+                                           const Mask<T> less = distance[v] < before;
+                                           auto* indices = reinterpret_cast<T*>(self.index + lane);
+                                           store(indices, select(less, at, load(indices)));
+                                           store(self.second + lane, less_of(load(self.second + lane), greater_of(before, distance[v])));
+                                           store(self.least + lane, less_of(distance[v], before));
+                                           store(self.nan_ + lane, select(is_nan(distance[v]), Vec<T>(T{1}), load(self.nan_ + lane)));
+                                         }
+                                       });
+  }
+  template <int... i>
+  static auto tile_of(index_t centres, std::integer_sequence<int, i...>) {
+    using Function = void (*)(NearestLanes&, index_t);
+    constexpr Function table[] = {&take<i + 1>...};
+    return table[centres - 1];
+  }
 
-  T* rows_;
-  const Centres<T>& centres_;
+  T* room_;
+  const T* c_;
+  index_t c_row_, k_, d_;
+  alignas(64) T nan_[lanes];
 };
+
+/// The row of distances of one point, padded with +inf to whole vectors as find_least wants it.
+template <class T>
+const T* distance_row(const T* x, const Centres<T>& centres, T* room) {
+  std::fill(room + centres.k, room + round_up(centres.k, width<T>), std::numeric_limits<T>::infinity());
+  distance_rows(x, index_t{0}, index_t{1}, centres, room, index_t{0});
+  return room;
+}
 
 }  // namespace
 }  // namespace gradus::kernels::GRADUS_KERNEL_ISA

@@ -6,16 +6,12 @@
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
 namespace {
 
-// Enough blocks at a time to hide the latency of an addition, but no more sums than half of the registers.
-template <class T>
-constexpr index_t blocks_in_flight = Lanes<T>::vectors < 8 ? 8 / Lanes<T>::vectors : 1;
-
+// One block after another: the processor overlaps them by itself, and foresees one stream of memory better than several.
 template <class Op, class T>
 GRADUS_INLINE Lanes<T> row_lanes(const T* x, index_t n) {
-  return reduce_lanes<Op, T, blocks_in_flight<T>>(
+  return reduce_lanes<Op, T>(
       n, [&](index_t i) GRADUS_INLINE_LAMBDA { return Lanes<T>::load(x + i); },
-      [&](index_t i, index_t count) GRADUS_INLINE_LAMBDA { return Lanes<T>::load_partial(x + i, count, Op::template identity<T>); },
-      [&](index_t i) GRADUS_INLINE_LAMBDA { __builtin_prefetch(x + i); });
+      [&](index_t i, index_t count) GRADUS_INLINE_LAMBDA { return Lanes<T>::load_partial(x + i, count, Op::template identity<T>); });
 }
 
 template <class Op, class T>
@@ -70,8 +66,7 @@ class ColumnTree {
       for (index_t v = 0; v < vectors_; ++v) identity.store_aligned(lane + v * width<T>);
     for (index_t i = 0; i < n; ++i, x += stride) {
       T* lane = sums.lane[i % lane_count];
-      // The next rows, which lie too far apart to be foreseen.
-      for (index_t v = 0; v < vectors_; ++v) __builtin_prefetch(x + rows_ahead * stride + v * width<T>);
+      for (index_t v = 0; v < vectors_; v += 64 / static_cast<index_t>(sizeof(Vec<T>))) __builtin_prefetch(x + lane_count * stride + v * width<T>);
       for (index_t v = 0; v < vectors_ - 1; ++v) accumulate(lane + v * width<T>, load(x + v * width<T>));
       const T* tail = x + (vectors_ - 1) * width<T>;
       accumulate(lane + (vectors_ - 1) * width<T>, last_ == width<T> ? load(tail) : load_partial(tail, last_, Op::template identity<T>));
@@ -83,7 +78,6 @@ class ColumnTree {
   }
   GRADUS_INLINE static void accumulate(T* p, const Vec<T>& v) { Op::apply(Vec<T>::load_aligned(p), v).store_aligned(p); }
 
-  static constexpr index_t rows_ahead = 8;
   static constexpr int levels = 7;  // a full segment of 64 blocks has at most 6 levels waiting
   static_assert(segment_length == block_length << (levels - 1));
   ColumnLanes<T> levels_[levels];

@@ -3,6 +3,8 @@
 // once. An algorithm is a generic function of LongRow or ShortRows; `at` is a place in the row, values are Vec<T>, and what concerns the
 // row as a whole is the same in every element (LongRow) or each row's own (ShortRows). Only kernel implementations include this file.
 
+#include "engine/kernels/tail.hpp"
+#include "engine/kernels/transpose_square.hpp"
 #include "engine/kernels/tree.hpp"
 
 namespace gradus::kernels::GRADUS_KERNEL_ISA {
@@ -59,11 +61,13 @@ class LongRow {
       }
       return Lanes<T>::load(lanes);
     };
-    return Vec<T>(merge_lanes<Op>(reduce_lanes < Op, T, Lanes<T>::vectors < 4 ? 2 : 1 > (n_, full, part)));
+    return Vec<T>(merge_lanes<Op>(reduce_lanes<Op, T>(n_, full, part)));
   }
   /// The row's value from *p, and to it.
   GRADUS_INLINE Vec<T> row_value(const T* p) const { return Vec<T>(*p); }
   GRADUS_INLINE void put_row(const Vec<T>& v, T* p) const { store_partial(p, v, 1); }
+  /// Rows that are worked on.
+  [[nodiscard]] GRADUS_INLINE static constexpr index_t rows() { return 1; }
   /// Rows for which the mask holds.
   [[nodiscard]] GRADUS_INLINE index_t count(const Mask<T>& m) const { return xsimd::any(m) ? 1 : 0; }
 
@@ -80,12 +84,17 @@ class ShortRows {
   using Element = T;
 
   GRADUS_INLINE ShortRows(RowPointers<T, inputs> from, index_t n, index_t stride, index_t rows) : n_(n), rows_(rows < width<T> ? rows : width<T>) {
-    for (int k = 0; k < inputs; ++k) {
-      if (rows_ < width<T>)
-        for (index_t i = 0; i < n; ++i) Vec<T>(T{1}).store_aligned(in_[k][i]);
-      for (index_t row = 0; row < rows_; ++row)
-        for (index_t i = 0; i < n; ++i) in_[k][i][row] = from.in[k][row * stride + i];
-    }
+    for (int k = 0; k < inputs; ++k)
+      for (index_t i = 0; i < n; i += width<T>) {
+        const index_t count = n - i < width<T> ? n - i : width<T>;
+        Vec<T> v[width<T>];
+#pragma GCC unroll 16
+        for (index_t row = 0; row < width<T>; ++row) v[row] = row < rows_ ? load_partial(from.in[k] + row * stride + i, count, T{1}) : Vec<T>(T{1});
+        exchange_all<width<T> / 2>(v);
+#pragma GCC unroll 16
+        for (index_t e = 0; e < width<T>; ++e)
+          if (e < count) v[e].store_aligned(in_[k][i + e]);
+      }
   }
 
   [[nodiscard]] GRADUS_INLINE Vec<T> in(int k, index_t at) const { return Vec<T>::load_aligned(in_[k][at]); }
@@ -111,6 +120,7 @@ class ShortRows {
     if (rows_ == width<T>) store(p, v);
     else store_partial(p, v, rows_);
   }
+  [[nodiscard]] GRADUS_INLINE index_t rows() const { return rows_; }
   [[nodiscard]] GRADUS_INLINE index_t count(const Mask<T>& m) const {
     alignas(64) T flags[width<T>];
     select(m, Vec<T>(T{1}), Vec<T>(T{0})).store_aligned(flags);
@@ -120,8 +130,16 @@ class ShortRows {
   }
   /// What was set, back into rows of n elements.
   GRADUS_INLINE void write(T* to) const {
-    for (index_t row = 0; row < rows_; ++row)
-      for (index_t i = 0; i < n_; ++i) to[row * n_ + i] = out_[i][row];
+    for (index_t i = 0; i < n_; i += width<T>) {
+      const index_t count = n_ - i < width<T> ? n_ - i : width<T>;
+      Vec<T> v[width<T>];
+#pragma GCC unroll 16
+      for (index_t e = 0; e < width<T>; ++e) v[e] = e < count ? Vec<T>::load_aligned(out_[i + e]) : Vec<T>(T{0});
+      exchange_all<width<T> / 2>(v);
+#pragma GCC unroll 16
+      for (index_t row = 0; row < width<T>; ++row)
+        if (row < rows_) store_tail(to + row * n_ + i, v[row], count);
+    }
   }
 
  private:

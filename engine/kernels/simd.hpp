@@ -177,6 +177,32 @@ GRADUS_INLINE Mask<T> is_nan(const Vec<T>& x) {
   return xsimd::isnan(x);
 }
 
+/// a > b ? a : b and a < b ? a : b: the second where one is NaN or both are zeros.
+template <class T>
+GRADUS_INLINE Vec<T> greater_of(const Vec<T>& a, const Vec<T>& b) {
+#if defined(GRADUS_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_max_ps(a, b));
+  else return Vec<T>(_mm512_max_pd(a, b));
+#elif defined(GRADUS_ISA_AVX2)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm256_max_ps(a, b));
+  else return Vec<T>(_mm256_max_pd(a, b));
+#else
+  return select(a > b, a, b);
+#endif
+}
+template <class T>
+GRADUS_INLINE Vec<T> less_of(const Vec<T>& a, const Vec<T>& b) {
+#if defined(GRADUS_ISA_AVX512)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm512_min_ps(a, b));
+  else return Vec<T>(_mm512_min_pd(a, b));
+#elif defined(GRADUS_ISA_AVX2)
+  if constexpr (sizeof(T) == 4) return Vec<T>(_mm256_min_ps(a, b));
+  else return Vec<T>(_mm256_min_pd(a, b));
+#else
+  return select(a < b, a, b);
+#endif
+}
+
 /// Larger and smaller of two; NaN from either side propagates, and +0 is larger than -0.
 template <class T>
 GRADUS_INLINE Vec<T> maximum(const Vec<T>& a, const Vec<T>& b) {

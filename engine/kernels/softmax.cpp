@@ -20,10 +20,10 @@ GRADUS_INLINE Vec<T> zero_where(const Mask<T>& m, const Vec<T>& x) {
   return select(m, Vec<T>(T{0}), x);
 }
 
-// The largest of a row, but 0 for a row of -inf, so that it can be subtracted.
+// The largest of a row, but 0 for a row of -inf, so that it can be subtracted. Of a row with NaN anything: the sum is NaN.
 template <class View>
 GRADUS_INLINE auto shift_of(View& row) {
-  const auto greatest = row.template reduce<Greatest>([&](auto at) GRADUS_INLINE_LAMBDA { return row.in(0, at); });
+  const auto greatest = row.template reduce<GreatestNumber>([&](auto at) GRADUS_INLINE_LAMBDA { return row.in(0, at); });
   using T = typename View::Element;
   return zero_where(is(greatest, -infinity<T>), greatest);
 }
@@ -38,9 +38,9 @@ void softmax(const T* x, index_t rows, index_t n, T beta, T* y) {
       return weight;
     });
     // The largest entry weighs 1, so that only a row of -inf sums to 0.
-    const Vec<T> factor_of_weights = Vec<T>(T{1}) / select(is(total, T{0}), Vec<T>(T{1}), total);
+    const Vec<T> share = Vec<T>(T{1}) / select(is(total, T{0}), Vec<T>(T{1}), total);
     row.each([&](auto at) GRADUS_INLINE_LAMBDA {
-      const Vec<T> weight = row.out(at) * factor_of_weights;
+      const Vec<T> weight = row.out(at) * share;
       row.set(at, zero_where(weight < Vec<T>(math::Format<T>::smallest_normal), weight));
     });
   });
@@ -82,6 +82,36 @@ void log_softmax_backward(const T* y, const T* gy, index_t rows, index_t n, T be
       row.set(at, zero_where(is(log_weight, -infinity<T>), factor * (row.in(1, at) - math::exp_flush(log_weight) * total)));
     });
   });
+}
+
+template <class T>
+void log_softmax_at(const T* x, index_t rows, index_t n, const std::int64_t* target, T* y, T* sums) {
+  for_rows<T, 1>({x}, nullptr, rows, n, [&](auto& row, index_t first) {
+    const Vec<T> shift = shift_of(row);
+    const Vec<T> total = row.template reduce<Sum>([&](auto at) GRADUS_INLINE_LAMBDA { return math::exp_flush(row.in(0, at) - shift); });
+    const Vec<T> log_total = zero_where(is(total, T{0}), math::log(total));
+    alignas(64) T shifts[width<T>], logs[width<T>];
+    row.put_row(shift, shifts);
+    row.put_row(log_total, logs);
+    for (index_t r = 0; r < row.rows(); ++r) {
+      const index_t at = first + r;
+      y[at] = (x[at * n + target[at]] - shifts[r]) - logs[r];
+      sums[2 * at] = shifts[r];
+      sums[2 * at + 1] = logs[r];
+    }
+  });
+}
+
+template <class T>
+void log_softmax_at_backward(const T* x, const T* y, const T* gy, const T* sums, index_t rows, index_t n, const std::int64_t* target, T* gx) {
+  for (index_t r = 0; r < rows; ++r, x += n, gx += n) {
+    const T g = y[r] == -infinity<T> ? T{0} : gy[r];
+    const Vec<T> shift(sums[2 * r]), log_total(sums[2 * r + 1]), factor(-g);
+    index_t j = 0;
+    for (; j + width<T> <= n; j += width<T>) store(gx + j, factor * math::exp_flush((load(x + j) - shift) - log_total));
+    if (j < n) store_partial(gx + j, factor * math::exp_flush((load_partial(x + j, n - j, T{0}) - shift) - log_total), n - j);
+    gx[target[r]] += g;
+  }
 }
 
 template <class T>
@@ -134,6 +164,8 @@ constexpr SoftmaxKernels<T> table() {
           .softmax_backward = softmax_backward<T>,
           .log_softmax = log_softmax<T>,
           .log_softmax_backward = log_softmax_backward<T>,
+          .log_softmax_at = log_softmax_at<T>,
+          .log_softmax_at_backward = log_softmax_at_backward<T>,
           .logsumexp = logsumexp<T>,
           .hardmax = hardmax<T>,
           .normalize = normalize<T>,

@@ -16,6 +16,10 @@ struct SoftmaxKernels {
   void (*log_softmax)(const T* x, index_t rows, index_t n, T beta, T* y);
   /// gx = beta (gy - exp(y) sum(gy)). Where y is -inf, gy is not looked at and gx is 0.
   void (*log_softmax_backward)(const T* y, const T* gy, index_t rows, index_t n, T beta, T* gx);
+  /// y[r] = log_softmax(x)[r, target[r]]; sums[2 r] takes the shift m and sums[2 r + 1] log sum exp(x - m), of a row of -inf both 0.
+  void (*log_softmax_at)(const T* x, index_t rows, index_t n, const std::int64_t* target, T* y, T* sums);
+  /// gx = gy ([j = target] - exp((x - m) - log sum)); 0 for a row whose y is -inf.
+  void (*log_softmax_at_backward)(const T* x, const T* y, const T* gy, const T* sums, index_t rows, index_t n, const std::int64_t* target, T* gx);
   /// y[r] = log(sum exp(x)); -inf for a row of -inf or without elements, inf for a row with inf, NaN for a row with NaN.
   void (*logsumexp)(const T* x, index_t rows, index_t n, T* y);
   /// Equal weights for the entries x >= max - tolerance (1 + |max|). A row of -inf: zeros. NaN in a row: NaN. With +inf: its ties.

@@ -41,6 +41,20 @@ struct Least {
   }
 };
 
+/// The greatest where nothing is NaN; with a NaN anything, for callers that see it elsewhere.
+struct GreatestNumber {
+  template <class T>
+  static constexpr T identity = -static_cast<T>(__builtin_inf());
+  template <class T>
+  GRADUS_INLINE static Vec<T> apply(const Vec<T>& a, const Vec<T>& b) {
+    return greater_of(a, b);
+  }
+  template <class T>
+  GRADUS_INLINE static T apply(T a, T b) {
+    return a > b ? a : b;
+  }
+};
+
 /// Lanes of a reduction, whatever the width of a vector: element i of a span belongs to lane i mod 16.
 constexpr index_t lane_count = reduction_lanes;
 
@@ -127,28 +141,12 @@ class BlockTree {
 };
 
 /// The lanes of n elements. full(i) gives the lanes of the 16 elements from i on, part(i, count) those of the last `count` < 16, padded
-/// with the identity. `flight` blocks are worked on at a time, so that additions need not wait for each other; it changes no bit.
-/// soon(i) announces the 16 elements from i on, once each and in order, long before they are needed: blocks in flight are more
-/// streams than the processor foresees.
-template <class Op, class T, index_t flight, class Full, class Part, class Soon>
-GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part, Soon&& soon) {
-  constexpr index_t groups_ahead = 1;
+/// with the identity.
+template <class Op, class T, class Full, class Part>
+GRADUS_INLINE Lanes<T> reduce_lanes(index_t n, Full&& full, Part&& part) {
   const Lanes<T> identity = Lanes<T>::splat(Op::template identity<T>);
   BlockTree<Op, T> tree;
-  index_t start = 0;
-  if constexpr (flight > 1) {
-    for (; start + flight * block_length <= n; start += flight * block_length) {
-      Lanes<T> sums[flight];
-      for (index_t b = 0; b < flight; ++b) sums[b] = identity;
-      for (index_t i = 0; i < block_length; i += lane_count)
-        for (index_t b = 0; b < flight; ++b) {
-          soon(start + flight * (groups_ahead * block_length + i) + b * lane_count);
-          sums[b] = combine<Op>(sums[b], full(start + b * block_length + i));
-        }
-      for (index_t b = 0; b < flight; ++b) tree.push(sums[b]);
-    }
-  }
-  for (; start < n; start += block_length) {
+  for (index_t start = 0; start < n; start += block_length) {
     const index_t end = n - start < block_length ? n : start + block_length;
     Lanes<T> sums = identity;
     index_t i = start;

@@ -123,9 +123,10 @@ void add_block(const Blocks<T>& blocks, const typename Blocks<T>::Item& one, Ran
   const T* grad = saved.grad + row * blocks.dv;
   blocks.gradient_block(one, packed, rows, columns, w, keep, grad, saved.sums + 2 * row, saved.means + row);
   const T* g = w.upstream.data();
-  for (index_t i = 0; to.by_row && i < rows.size; ++i)
-    for (index_t e = i * n; e < (i + 1) * n; ++e)
-      if (g[e] != 0) to.by_row[row + i] += g[e] * w.raw[static_cast<std::size_t>(e)];
+  if (to.by_row) {
+    kernels::active<T>().attention.dot_rows(g, w.raw.data(), rows.size, n, w.correction.data());
+    for (index_t i = 0; i < rows.size; ++i) to.by_row[row + i] += w.correction[static_cast<std::size_t>(i)];
+  }
   if (to.v) {
     const MatrixView<const T> weights{w.weights.data(), 1, n};
     const MatrixView<T> to_v{to.v + column * blocks.dv, blocks.dv, 1};
@@ -141,10 +142,9 @@ void add_block(const Blocks<T>& blocks, const typename Blocks<T>::Item& one, Ran
 // Of distances: the gradients of points [range) from sum(g c) and sum(g). Points that a mask hides from all are not multiplied by 0.
 template <class T>
 void finish_points(const Blocks<T>& blocks, const MatrixView<const T>& points, Range range, T* gradients, const T* slopes) {
-  for (index_t i = range.begin; blocks.euclidean && i < range.begin + range.size; ++i) {
-    T* to = gradients + i * blocks.d;
-    for (index_t p = 0; p < blocks.d; ++p) to[p] = 2 * (slopes[i] == 0 && blocks.masked() ? -to[p] : points(i, p) * slopes[i] - to[p]);
-  }
+  if (!blocks.euclidean) return;
+  kernels::active<T>().attention.finish_distances(&points(range.begin, 0), points.row, slopes + range.begin, range.size, blocks.d, blocks.masked(),
+                                                  gradients + range.begin * blocks.d);
 }
 
 // With many items each is one task, which computes every block once. With few, queries and keys are shared out in two passes that

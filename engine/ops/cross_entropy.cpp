@@ -110,16 +110,11 @@ Tensor of_soft_labels(const Run& r, const Tensor& log_p) {
   return reduced(-sum(weighted(labels, log_p, minus_infinity), {.axes = {-1}}), a.reduction);
 }
 
-// Calls f(first logit, target, row) for every row, in parallel.
-template <class T, class F>
-void for_each_row(const Tensor& logits, const Tensor& target, F&& f) {
-  const Tensor x = contiguous(logits), t = contiguous(target);
-  const T* rows = x.data<T>();
-  const std::int64_t* at = t.data<std::int64_t>();
-  const index_t n = x.size(-1);
-  compute::parallel_rows(t.numel(), n, [&](index_t first, index_t count) {
-    for (index_t row = first; row < first + count; ++row) f(rows + row * n, at[row], row);
-  });
+// Calls f(rows, n, first row, count) for all rows, in parallel.
+template <class F>
+void for_rows(const Tensor& logits, F&& f) {
+  const index_t n = logits.size(-1);
+  compute::parallel_rows(n > 0 ? logits.numel() / n : 0, n, f);
 }
 
 // ln softmax(x) at one class a row: neither forward nor backward keeps a probability for every class.
@@ -129,18 +124,23 @@ const OpDef log_softmax_at_op = {
     .formula = R"(y_i = \ln \mathrm{softmax}(x_i)_{t_i})",
     .shapes = "(..., C), indices (...) -> (...)",
     .law = "log_softmax then gather: a masked class has -inf and gradient 0; an index out of range is an error that names it",
-    .shape = class_shapes<false>,
+    .shape =
+        [](Run& r) {
+          class_shapes<false>(r);
+          Shape sums = r.in(1).shape();
+          sums.push_back(2);
+          r.declare(sums, r.in(0).dtype());  // what the kernel subtracts from a row
+        },
     .forward =
         [](Run& r) {
-          visit_floating(r.out().dtype(), "log_softmax_at", [&](auto tag) {
+          const Tensor x = contiguous(r.in(0)), target = contiguous(r.in(1));
+          visit_floating(x.dtype(), "log_softmax_at", [&](auto tag) {
             using T = decltype(tag);
-            const index_t n = r.in(0).size(-1);
-            T* to = r.out().mutable_data<T>();
-            for_each_row<T>(r.in(0), r.in(1), [&](const T* x, index_t t, index_t row) {
-              Tensor all = Tensor::empty({n}, dtype_of<T>());
-              kernels::active<T>().softmax.log_softmax(x, 1, n, 1, all.mutable_data<T>());
-              to[row] = all.data<T>()[t];
-            });
+            const index_t n = x.size(-1);
+            const T* from = x.data<T>();
+            const std::int64_t* t = target.data<std::int64_t>();
+            T *to = r.out(0).mutable_data<T>(), *sums = r.out(1).mutable_data<T>();
+            for_rows(x, [&](index_t i, index_t rows) { kernels::active<T>().softmax.log_softmax_at(from + i * n, rows, n, t + i, to + i, sums + 2 * i); });
           });
         },
     .vjp =
@@ -150,19 +150,16 @@ const OpDef log_softmax_at_op = {
         },
     .fused_vjp =
         [](Vjp& b) {
-          Tensor gx = Tensor::empty(b.input_shape(0), b.grad().dtype());
-          visit_floating(gx.dtype(), "log_softmax_at", [&](auto tag) {
+          const Tensor x = contiguous(b.input(0)), target = contiguous(b.input(1)), value = b.output(0), sums = b.output(1), upstream = contiguous(b.grad());
+          Tensor gx = Tensor::empty(x.shape(), x.dtype());
+          visit_floating(x.dtype(), "log_softmax_at", [&](auto tag) {
             using T = decltype(tag);
-            const index_t n = gx.size(-1);
-            const Tensor value = b.output(), upstream = contiguous(b.grad());
-            const T *y = value.data<T>(), *g = upstream.data<T>();
+            const index_t n = x.size(-1);
+            const T *from = x.data<T>(), *y = value.data<T>(), *g = upstream.data<T>(), *s = sums.data<T>();
+            const std::int64_t* t = target.data<std::int64_t>();
             T* to = gx.mutable_data<T>();
-            for_each_row<T>(b.input(0), b.input(1), [&](const T* x, index_t t, index_t row) {
-              T* out = to + row * n;
-              kernels::active<T>().softmax.softmax(x, 1, n, 1, out);
-              const T reached = y[row] == -std::numeric_limits<T>::infinity() ? T(0) : g[row];
-              for (index_t c = 0; c < n; ++c) out[c] *= -reached;
-              out[t] += reached;
+            for_rows(x, [&](index_t i, index_t rows) {
+              kernels::active<T>().softmax.log_softmax_at_backward(from + i * n, y + i, g + i, s + 2 * i, rows, n, t + i, to + i * n);
             });
           });
           b.to(0, gx);

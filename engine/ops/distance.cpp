@@ -80,6 +80,46 @@ void run_backward(const Tensor& a, const Tensor& b, const Tensor& g, Tensor& ga,
   }
 }
 
+// The same by products, for many coordinates: gx = 2 (x sum(g) - g c), one fma after another from the first term.
+template <class T>
+void multiply_backward(const Tensor& x, const Tensor& c, const Tensor& slopes, Tensor& gx) {
+  const index_t items = numel(batch_of(gx.shape())), rows = x.size(-2), d = x.size(-1), k = c.size(-2);
+  const Tensor sums = sum(slopes, {.axes = {-1}}), factors = -2.0 * slopes;  // contiguous
+  const T *s = sums.data<T>(), *from = x.data<T>();
+  T* to = gx.mutable_data<T>();
+  compute::parallel_rows(items * rows, d, [&](index_t first, index_t count) {
+    for (index_t i = first; i < first + count; ++i) {
+      const T twice = s[i] + s[i];
+      for (index_t p = 0; p < d; ++p) to[i * d + p] = twice * from[i * d + p];
+    }
+  });
+  kernels::GemmArgs<T> args{
+      .m = rows, .n = d, .k = k, .a = factors.data<T>(), .a_row = k, .b = c.data<T>(), .b_row = d, .c = to, .c_row = d, .accumulate = true};
+  args.batch = items;
+  args.a_batch = rows * k;
+  args.b_batch = k * d;
+  args.c_batch = rows * d;
+  kernels::active<T>().gemm.gemm(args);
+}
+
+// From so many coordinates on products are faster than differences.
+constexpr index_t many_coordinates = 32;
+
+void fused_vjp(Vjp& b) {
+  const Tensor x = b.input(0), c = b.input(1);
+  const Shape batch = batch_of(b.grad().shape());
+  Tensor gx = Tensor::empty(with_matrix(batch, x.size(-2), x.size(-1)), x.dtype()), gc = Tensor::empty(with_matrix(batch, c.size(-2), c.size(-1)), x.dtype());
+  visit_floating(x.dtype(), "squared_distance", [&](auto tag) {
+    using T = decltype(tag);
+    if (x.size(-1) < many_coordinates) return run_backward<T>(x, c, b.grad(), gx, gc);
+    const Tensor points = contiguous(view::expand(x, gx.shape())), centres = contiguous(view::expand(c, gc.shape()));
+    multiply_backward<T>(points, centres, contiguous(b.grad()), gx);
+    multiply_backward<T>(centres, points, contiguous(view::transpose(b.grad(), -1, -2)), gc);
+  });
+  b.to(0, gx);
+  b.to(1, gc);
+}
+
 const OpDef squared_distance_op = {
     .name = "squared_distance",
     .family = "distance",
@@ -102,16 +142,7 @@ const OpDef squared_distance_op = {
           if (b.needs(0)) b.to(0, 2.0 * (x * sum(g, {.axes = {-1}, .keep = true}) - matmul(g, c)));
           if (b.needs(1)) b.to(1, 2.0 * (c * transpose(sum(g, {.axes = {-2}, .keep = true})) - matmul(transpose(g), x)));
         },
-    .fused_vjp =
-        [](Vjp& b) {
-          const Tensor x = b.input(0), c = b.input(1);
-          const Shape batch = batch_of(b.grad().shape());
-          Tensor gx = Tensor::empty(with_matrix(batch, x.size(-2), x.size(-1)), x.dtype()),
-                 gc = Tensor::empty(with_matrix(batch, c.size(-2), c.size(-1)), x.dtype());
-          visit_floating(x.dtype(), "squared_distance", [&](auto tag) { run_backward<decltype(tag)>(x, c, b.grad(), gx, gc); });
-          b.to(0, gx);
-          b.to(1, gc);
-        },
+    .fused_vjp = fused_vjp,
     .composite =
         [](Run& r) {
           const Tensor &a = r.in(0), &b = r.in(1);
@@ -123,6 +154,7 @@ const OpDef squared_distance_op = {
           const auto call = [](Inputs x) { return squared_distance(x[0], x[1]); };
           return std::vector<OpCase>{{"3 x 2 to 4 x 2", {normal_input({3, 2}), normal_input({4, 2})}, call},
                                      {"many", {normal_input({37, 5}), normal_input({19, 5})}, call},
+                                     {"many coordinates", {normal_input({2, 3, 40}), normal_input({4, 40})}, call},
                                      {"batch", {normal_input({2, 4, 3}), normal_input({2, 3, 3})}, call},
                                      {"batch broadcast", {normal_input({2, 1, 4, 3}), normal_input({3, 2, 3})}, call},
                                      {"to itself", {normal_input({4, 3})}, [](Inputs x) { return squared_distance(x[0], x[0]); }},

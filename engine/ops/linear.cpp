@@ -4,18 +4,45 @@
 #include "engine/ops/define.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/matmul.hpp"
+#include "engine/tensor/compute.hpp"
 
 namespace gradus {
 namespace {
 
 using define::Inputs;
 
+// (..., N) as one matrix (., N).
+Tensor as_rows(const Tensor& x) {
+  Shape shape = x.shape();
+  const index_t n = shape.back();
+  shape.erase(shape.rank() - 1);
+  return reshape(x, {numel(shape), n});
+}
+
+// The products start from the bias.
+template <class T>
+void multiply(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
+  const Tensor rows = as_rows(contiguous(x));
+  const index_t m = rows.size(0), n = weight.size(0), k = weight.size(1);
+  kernels::active<T>().gemm.gemm({.m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .a = rows.data<T>(),
+                                  .a_row = k,
+                                  .b = weight.data<T>(),
+                                  .b_row = weight.strides()[1],
+                                  .b_col = weight.strides()[0],
+                                  .c = y.mutable_data<T>(),
+                                  .c_row = n,
+                                  .bias = bias.defined() ? bias.data<T>() : nullptr});
+}
+
 const OpDef linear_op = {
     .name = "linear",
     .family = "linear algebra",
-    .formula = R"(y = f(x W^\top + b))",
+    .formula = R"(y = x W^\top + b)",
     .shapes = "(..., K), weight (N, K), bias (N) -> (..., N)",
-    .law = "that of matmul and of the activation",
+    .law = "that of matmul; the sums start from the bias",
     .shape =
         [](Run& r) {
           define::require_floating(r, 0);
@@ -30,11 +57,24 @@ const OpDef linear_op = {
           y[y.rank() - 1] = w[0];
           r.declare(y, r.in(0).dtype());
         },
+    .forward =
+        [](Run& r) {
+          const Tensor bias = r.inputs() > 2 ? contiguous(r.in(2)) : Tensor();
+          visit_floating(r.out().dtype(), "linear", [&](auto tag) { multiply<decltype(tag)>(r.in(0), r.in(1), bias, r.out()); });
+        },
+    .vjp =
+        [](Vjp& b) {
+          const Tensor& g = b.grad();
+          if (b.needs(0)) b.to(0, matmul(g, b.input(1)));
+          if (b.needs(1)) b.to(1, matmul(transpose(as_rows(g)), as_rows(b.input(0))));
+          if (b.inputs() > 2 && b.needs(2)) b.to(2, g);
+        },
     .composite =
         [](Run& r) {
           const Tensor y = matmul(r.in(0), transpose(r.in(1)));
-          return activate(r.inputs() > 2 ? y + r.in(2) : y, r.attr<Activation>());
+          return r.inputs() > 2 ? y + r.in(2) : y;
         },
+    .saves = save::input(0) | save::input(1),
     .cases =
         [] {
           const auto x = normal_input({4, 3}), w = normal_input({5, 3}), b = normal_input({5});
@@ -100,7 +140,8 @@ Tensor activate(const Tensor& x, Activation activation) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options) {
-  return define::apply_with(linear_op, {&x, &weight}, {&options.bias}, options.activation);
+  const Tensor y = options.bias.defined() ? apply(linear_op, {&x, &weight, &options.bias}) : apply(linear_op, {&x, &weight});
+  return activate(y, options.activation);
 }
 Tensor outer(const Tensor& a, const Tensor& b) { return apply(outer_op, {&a, &b}); }
 

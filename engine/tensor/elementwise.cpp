@@ -29,19 +29,16 @@ void for_runs(const Shape& shape, const std::array<Tensor, N>& operands, F&& f) 
   const StridedLoop<N + 1> loop(shape, strides);
   std::array<index_t, N> steps;
   for (std::size_t i = 0; i < N; ++i) steps[i] = loop.step(i);
-  const auto span_of_run = [&](index_t run, index_t begin, index_t end) {
-    auto at = loop.start(run);
-    for (std::size_t i = 0; i < N; ++i) at[i] += begin * steps[i];
-    f(at[N] + begin, at, steps, end - begin);
-  };
   const index_t runs = loop.runs(), run = loop.run();
   if (runs == 1) {
-    parallel_for(run, elementwise_grain, [&](index_t begin, index_t end) { span_of_run(0, begin, end); });
+    parallel_for(run, elementwise_grain, [&](index_t begin, index_t end) {
+      auto at = loop.start(0);
+      for (std::size_t i = 0; i < N; ++i) at[i] += begin * steps[i];
+      f(at[N] + begin, at, steps, end - begin);
+    });
   } else if (runs > 0) {
     const index_t grain = std::max<index_t>(1, elementwise_grain / std::max<index_t>(run, 1));
-    parallel_for(runs, grain, [&](index_t begin, index_t end) {
-      for (index_t r = begin; r < end; ++r) span_of_run(r, 0, run);
-    });
+    parallel_for(runs, grain, [&](index_t begin, index_t end) { loop.each_run(begin, end, [&](const auto& at) { f(at[N], at, steps, run); }); });
   }
 }
 

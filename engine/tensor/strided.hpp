@@ -1,6 +1,7 @@
 #pragma once
 // Loops over strided operands: axes that can be merged are, and the innermost axis is handed over as one run.
 
+#include <algorithm>
 #include <array>
 
 #include "engine/tensor/tensor.hpp"
@@ -51,6 +52,19 @@ class StridedLoop {
       for (std::size_t i = 0; i < N; ++i) at[i] += position * strides_[i][axis];
     }
     return at;
+  }
+  /// Calls f(offsets) for the runs [begin, end), whose starts it finds by adding strides where it can.
+  template <class F>
+  void each_run(index_t begin, index_t end, F&& f) const {
+    const int axis = shape_.rank() - 2;
+    const index_t neighbours = axis >= 0 ? shape_[axis] : 1;
+    for (index_t r = begin; r < end;) {
+      auto at = start(r);
+      for (const index_t last = std::min(end, (r / neighbours + 1) * neighbours); r < last; ++r) {
+        f(at);
+        for (std::size_t i = 0; axis >= 0 && i < N; ++i) at[i] += strides_[i][axis];
+      }
+    }
   }
 
  private:

@@ -13,8 +13,9 @@ constexpr index_t copy_grain = 1 << 15;  // elements; smaller copies are not wor
 
 template <class T>
 void copy_run(T* to, index_t to_step, const T* from, index_t from_step, index_t n) {
-  if (to_step == 1 && from_step == 1) {
-    if (n > 0) std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  constexpr index_t worth_a_call = 16;
+  if (to_step == 1 && from_step == 1 && n > worth_a_call) {
+    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
     return;
   }
   for (index_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step];
@@ -71,10 +72,7 @@ void copy_elements(Tensor& target, const Tensor& source) {
   }
   const index_t grain = run >= copy_grain ? 1 : copy_grain / std::max<index_t>(run, 1);
   parallel_for(runs, grain, [&](index_t begin, index_t end) {
-    for (index_t r = begin; r < end; ++r) {
-      const auto at = loop.start(r);
-      copy_run(to + at[0], loop.step(0), from + at[1], loop.step(1), run);
-    }
+    loop.each_run(begin, end, [&](const auto& at) { copy_run(to + at[0], loop.step(0), from + at[1], loop.step(1), run); });
   });
 }
 

@@ -74,8 +74,9 @@ LloydStep lloyd_step(const Tensor& points, const Tensor& centres, const Random& 
   const Tensor x = contiguous(points);
   const index_t n = x.shape()[0], d = x.shape()[1], k = centres.shape()[0];
   LloydStep step;
-  step.assignment = assign(x, centres, false);
-  step.assignment.labels = nearest_centres(x, centres);
+  step.assignment = assign(x, centres, true);
+  // Where a tie within the tolerance took the lower index, the strictly nearest is asked for.
+  if (step.assignment.tied_points > 0) step.assignment.labels = nearest_centres(x, centres);
   const Clusters clusters = sum_clusters(x, step.assignment.labels, k);
   step.centres = Tensor::empty(centres.shape(), centres.dtype());
   visit_floating(x.dtype(), "lloyd", [&](auto tag) {
