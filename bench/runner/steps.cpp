@@ -14,6 +14,7 @@
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/norms.hpp"
 #include "engine/ops/reduce.hpp"
+#include "models/parity/train.hpp"
 
 namespace gradus::bench {
 namespace {
@@ -129,6 +130,16 @@ Work ddcl_step(const Words& w) {
   return both_ways({numbers({items, tokens, d}, 1, 1), numbers({k, d}, 1, 2)}, [](auto x) { return smoothed_kmeans_loss(x[0], x[1]); });
 }
 
+// One gradient step of the two queries on packed signs, in f32.
+Work xor_step(const Words& w) {
+  const index_t n = w.number(0), d = w.number(1), m = w.number(2);
+  parity::Problem problem = parity::make_problem(d, m, 2, 1);
+  const Tensor signs = parity::random_signs(n, d, Random(2)), targets = parity::targets_of(signs, problem.support, DType::f32);
+  const auto queries = std::make_shared<Tensor>(cast(parity::initial_queries(problem, parity::Start::anti_symmetric, 1), DType::f32));
+  problem.positions = cast(problem.positions, DType::f32);
+  return [=] { *queries = *queries - 0.1 * parity::sampled(problem, *queries, parity::Attention::softmax, signs, targets).gradient; };
+}
+
 }  // namespace
 
 std::vector<Kind> step_kinds() {
@@ -136,7 +147,8 @@ std::vector<Kind> step_kinds() {
           {"encoder", "BATCH TOKENS WIDTH LAYERS", encoder_step},
           {"paper1", "BATCH N D K", paper1_step},
           {"kmeans_transformer", "BATCH N D K LAYERS", kmeans_transformer_step},
-          {"ddcl", "ITEMS TOKENS D K", ddcl_step}};
+          {"ddcl", "ITEMS TOKENS D K", ddcl_step},
+          {"xor", "SAMPLES BITS EMBEDDING", xor_step}};
 }
 
 }  // namespace gradus::bench

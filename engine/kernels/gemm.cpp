@@ -180,8 +180,10 @@ void multiply_slab(const Product<T>& p, bool threads) {
   Scratch<T> packed(plan.packed_elements(p.k));
   const Panels<T> panels = pack_b(p, plan, packed.data(), threads);
   const Tasks<T> tasks(p, threads);
-  // Rows of A that are contiguous are read as fast in place, measured up to 2048; others are packed when that pays.
-  const bool pack_a = p.a_col != 1 && p.n > 8 * panel_width<T>;
+  // Rows of A that are contiguous are read as fast in place, unless they lie so far apart that they meet in one set of the first-level
+  // cache; others are packed when that pays.
+  const bool collide = p.a_row * static_cast<index_t>(sizeof(T)) % 4096 == 0 && p.m > panel_rows;
+  const bool pack_a = (p.a_col != 1 || collide) && p.n > 8 * panel_width<T>;
   parallel_chunks(tasks.count, tasks.grain, [&](index_t begin, index_t end) {
     Scratch<T> room(pack_a ? tasks.rows * p.k : 0);
     for (index_t task = begin; task < end; ++task) {
@@ -189,6 +191,15 @@ void multiply_slab(const Product<T>& p, bool threads) {
       multiply_rectangle(p, panels, {i, std::min(p.m, i + tasks.rows), j, std::min(p.n, j + tasks.columns), nullptr}, pack_a, room.data());
     }
   });
+}
+
+// One that is not worth sharing out is one rectangle.
+template <class T>
+void multiply_small(const Product<T>& p) {
+  const PanelPlan<T> plan(p);
+  Scratch<T> packed(plan.packed_elements(p.k));
+  const Panels<T> panels = pack_b(p, plan, packed.data(), false);
+  multiply_block<T, false>(p, panels, {0, p.m, 0, p.n, p.a});
 }
 
 // With few rows and a transposed B, C^T = B^T A^T reads B in place.
@@ -202,6 +213,8 @@ Product<T> oriented(const Product<T>& p) {
 template <class T>
 void multiply(const Product<T>& product, bool threads) {
   const Product<T> whole = oriented(product);
+  constexpr index_t small = index_t{1} << 18;
+  if (whole.k <= block_k && whole.m * whole.n * whole.k <= small) return multiply_small(whole);
   for (index_t j = 0; j < whole.n; j += slab_columns) {
     index_t p0 = 0;
     do {
