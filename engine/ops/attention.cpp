@@ -180,7 +180,7 @@ void add_cases(std::vector<OpCase>& all, const char* name, std::vector<InputSpec
   // Of the sign of the scores, so that sums of normalised linear weights stay away from 0.
   const InputSpec bias = score == Score::euclidean ? uniform_input({2, 1, 5}, -1, -0.1) : uniform_input({2, 1, 5}, 0.1, 1);
   all.push_back({name, inputs({bias, uniform_input({}, 0.5, 1.5)}), biased<kind, score>});
-  all.push_back({name, inputs({integer_values({}, {5})}), dropping<kind, score>});
+  all.push_back({name, inputs({integer_values({}, {500})}), dropping<kind, score>});
 }
 
 std::vector<OpCase> fused_cases() {
@@ -202,6 +202,17 @@ std::vector<OpCase> fused_cases() {
   all.push_back({"a query without keys",
                  {normal_input({2, 2}), normal_input({3, 2}), normal_input({3, 2}), value_input({2, 1}, {-infinity, 0})},
                  [](Inputs x) { return attention(x[0], x[1], x[2], {.mask = x[3].detached()}); },
+                 true});
+  all.push_back({"a batch of values and masks alone",
+                 {normal_input({3, 2}), normal_input({4, 2}), normal_input({2, 4, 2}), boolean_input({2, 1, 4})},
+                 [](Inputs x) { return attention(x[0], x[1], x[2], {.mask = x[3]}); }});
+  all.push_back({"normalised linear, -inf added", positive({boolean_input({2, 1, 5})}), [](Inputs x) {
+                   const Tensor shift = where(x[3], scalar_like(x[0], 0), -infinity);
+                   return attention(x[0], x[1], x[2], {.map = {.kind = linear_of}, .mask = shift});
+                 }});
+  all.push_back({"a key infinitely far",
+                 {normal_input({2, 2}), value_input({3, 2}, {0.5, 1, infinity, 0, -1, 2}), normal_input({3, 2}), uniform_input({}, 0.5, 1.5)},
+                 [](Inputs x) { return attention(x[0], x[1], x[2], {.score = Score::euclidean, .map = {.inverse_temperature = x[3]}}); },
                  true});
   all.push_back({"no queries", {normal_input({0, 2}), normal_input({3, 2}), normal_input({3, 2})}, plain<softmax_of, Score::dot>});
   all.push_back({"no keys", {normal_input({2, 2}), normal_input({0, 2}), normal_input({0, 3})}, plain<softmax_of, Score::dot>});
