@@ -278,17 +278,30 @@ double fitted_exponent(const ParityPlan& plan) {
 
 // ---- pictures' data ----------------------------------------------------------------------------------------------------
 
+double best_common_step(const Problem& problem, const Tensor& queries, const Tensor& descent, Attention attention) {
+  double best = 0, least = std::numeric_limits<double>::infinity();
+  for (double power = -3; power <= 4; power += 0.1) {
+    const double eta = std::pow(10, power), loss = population(problem, queries + eta * descent, attention).loss;
+    if (loss < least) {
+      least = loss;
+      best = eta;
+    }
+  }
+  return best;
+}
+
 LossSurface surface_of(const Problem& problem, const Tensor& queries, Attention attention) {
   constexpr std::size_t cells = 41;
   const Tensor descent = -population(problem, queries, attention).gradient;
-  const double reach = attention == Attention::softmax ? recommended_step(problem.bits(), problem.embedding()) / 4 : 20;
+  const double reach =
+      attention == Attention::softmax ? recommended_step(problem.bits(), problem.embedding()) / 4 : 3 * best_common_step(problem, queries, descent, attention);
   LossSurface surface{.heat = {.rows = cells, .columns = cells, .values = {}, .x_low = 0, .x_high = reach, .y_low = 0, .y_high = reach, .label = "loss"},
                       .attention = attention};
   for (std::size_t r = 0; r < cells; ++r)
     for (std::size_t c = 0; c < cells; ++c) {
       const double s = reach * (static_cast<double>(c) + 0.5) / cells, t = reach * (static_cast<double>(r) + 0.5) / cells;
       const Tensor steps = Tensor::of({{s}, {t}}, DType::f64);
-      surface.heat.values.push_back(std::min(4.0, population(problem, queries + steps * descent, attention).loss));
+      surface.heat.values.push_back(population(problem, queries + steps * descent, attention).loss);
     }
   return surface;
 }

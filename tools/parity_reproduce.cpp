@@ -36,6 +36,8 @@ std::string budget_text(const ParityPlan& plan) {
 
 std::string command_of(const ParityPlan& plan) { return cat("gradus reproduce parity", plan.quick ? " --quick" : "", " --seed ", plan.seed); }
 
+constexpr double least_drawn_loss = 1e-16;
+
 plot::Series share_series(const std::string& name, const std::vector<SuccessCount>& counts, index_t bits, index_t embedding) {
   plot::Series series{.name = name, .kind = plot::Series::Kind::line, .x = {}, .y = {}};
   for (const SuccessCount& c : counts)
@@ -74,10 +76,13 @@ plot::Figure example_figure(const ParityExperiment& e) {
   for (const AttentionOutcome& a : e.attentions) {
     if (a.start != parity::Start::anti_symmetric) continue;
     plot::Series series{.name = attention_choices()[static_cast<std::size_t>(a.attention)].first, .kind = plot::Series::Kind::line, .x = {}, .y = a.curve};
-    for (std::size_t i = 0; i < series.y.size(); ++i) series.x.push_back(static_cast<double>(i));
+    for (std::size_t i = 0; i < series.y.size(); ++i) {
+      series.x.push_back(static_cast<double>(i));
+      series.y[i] = std::max(series.y[i], least_drawn_loss);
+    }
     curves.series.push_back(std::move(series));
   }
-  curves.note = "softmax takes one step; linear and erf the best step size of a grid.";
+  curves.note = "softmax takes one step; linear and erf the best step size of a grid. Losses below 1e-16 are drawn there.";
   panels.push_back(std::move(curves));
   return {.title = "Attention of both heads before and after one step, and the other attentions", .command = command_of(e.plan), .panels = panels};
 }
@@ -90,7 +95,7 @@ plot::Figure surface_figure(const ParityExperiment& e) {
     panel.x = {.label = "step of head 1 along its gradient"};
     panel.y = {.label = "step of head 2 along its gradient"};
     panel.heats.push_back(surface.heat);
-    panel.note = "The start is the lower left corner; losses above 4 are drawn as 4.";
+    panel.note = "The start is the lower left corner; the axes reach three times the best common step, or a quarter of the recommended one for softmax.";
     panel.width = panel.height = 280;
     figure.panels.push_back(std::move(panel));
   }

@@ -65,7 +65,7 @@ void draw_colour_bar(SvgWriter& svg, const Heat& heat, Point corner, double heig
   double widest = 0;
   const FittedAxis labels = labels_of(heat);
   for (const Tick& tick : labels.ticks) {
-    const double share = share_of(range, tick.value);
+    const double share = range.high > range.low ? share_of(range, tick.value) : -1;  // one value has no scale
     if (share < -1e-9 || share > 1 + 1e-9) continue;
     svg.text({left + bar + label_gap, corner.y + (1 - share) * height + text_size * 0.36}, tick.text, {text_size});
     widest = std::max(widest, text_width(tick.text, text_size));
