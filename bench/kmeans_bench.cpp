@@ -1,4 +1,4 @@
-// One layer of the k-means transformer beside one iteration of Lloyd's algorithm, at the size bench/peers/kmeans.py compares.
+// One layer of the k-means transformer beside one iteration of Lloyd's algorithm.
 #include <benchmark/benchmark.h>
 
 #include "engine/autograd/gradcheck.hpp"

@@ -92,7 +92,7 @@ Work make(const Product& p) {
 #endif
   const memory in_a(a, cpu, o->a.data()), in_b(b, cpu, o->b.data()), out(c, cpu, o->c.data());
   stream s(cpu);
-  return [=]() mutable {
+  return [=, operands = o, of = cpu]() mutable {  // what the memories refer to must outlive them
     product.execute(s, {{DNNL_ARG_SRC, in_a}, {DNNL_ARG_WEIGHTS, in_b}, {DNNL_ARG_DST, out}});
     s.wait();
   };
