@@ -175,7 +175,7 @@ OF_AXES = ("unsqueeze", "squeeze", "transpose", "size", "gather", "scatter_add",
 
 
 def other_axis(axis):
-    return str(1 - axis if axis >= 0 else -2 if axis == -1 else axis + 1)
+    return str(1 - axis if axis in (0, 1) else axis - 1 if axis > 0 else -2 if axis == -1 else axis + 1)
 
 
 def faults(source, start, end, inputs, numeric=False):
@@ -245,8 +245,7 @@ def faults(source, start, end, inputs, numeric=False):
         elif node.kind == "list":
             for part in node.parts:
                 if re.fullmatch(r"-?[0-9]", text_of(part)):
-                    axis = int(text_of(part))
-                    plant(f"axis {1 - axis if axis >= 0 else -3 - axis} for {axis}", part, str(1 - axis if axis >= 0 else -3 - axis))
+                    plant(f"axis {other_axis(int(text_of(part)))} for {text_of(part)}", part, other_axis(int(text_of(part))))
         for part in node.parts:
             visit(part)
 

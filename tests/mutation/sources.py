@@ -129,7 +129,7 @@ def without_cases(body):
         return ""
     body = re.sub(r"\.cases\s*=.*", "", body, flags=re.S)
     body = re.sub(r"\[\]\s*(\(\))?\s*\{(?=[^;]*OpCase|\s*(constexpr|auto|const)[^;]*;\s*(auto|return)[^;]*cases).*", "", body, flags=re.S)
-    return re.sub(r"\bcases_\w+<[^;]*", "", body)
+    return re.sub(r"\b(cases_\w+|\w+_cases)<[^;]*", "", body)
 
 
 def semicolon(tokens, i):
