@@ -206,7 +206,7 @@ def faults(source, start, end, inputs, numeric=False):
 
     def visit_call(node):
         name, arguments = node.text.split("::")[-1].strip(), [text_of(part) for part in node.parts]
-        if len(arguments) == 1 and "." not in name and "static_cast" not in name and name not in OF_AXES and name != "Vec":
+        if len(arguments) == 1 and "." not in name and "static_cast" not in name and name not in (*OF_AXES, "Vec", "T"):
             plant(f"{arguments[0]} for {text_of(node)}", node, f"({arguments[0]})")
         if name in ("where", "select") and len(arguments) == 3:
             for branch in arguments[1:]:
