@@ -175,7 +175,7 @@ OF_AXES = ("unsqueeze", "squeeze", "transpose", "size", "gather", "scatter_add",
 
 
 def other_axis(axis):
-    return str(1 - axis if axis >= 0 else -2 if axis == -1 else axis + 1)
+    return str(1 - axis if axis in (0, 1) else axis - 1 if axis > 0 else -2 if axis == -1 else axis + 1)
 
 
 def faults(source, start, end, inputs, numeric=False):
@@ -206,7 +206,7 @@ def faults(source, start, end, inputs, numeric=False):
 
     def visit_call(node):
         name, arguments = node.text.split("::")[-1].strip(), [text_of(part) for part in node.parts]
-        if len(arguments) == 1 and "." not in name and "static_cast" not in name and name not in OF_AXES and name != "Vec":
+        if len(arguments) == 1 and "." not in name and "static_cast" not in name and name not in (*OF_AXES, "Vec", "T"):
             plant(f"{arguments[0]} for {text_of(node)}", node, f"({arguments[0]})")
         if name in ("where", "select") and len(arguments) == 3:
             for branch in arguments[1:]:
@@ -245,8 +245,7 @@ def faults(source, start, end, inputs, numeric=False):
         elif node.kind == "list":
             for part in node.parts:
                 if re.fullmatch(r"-?[0-9]", text_of(part)):
-                    axis = int(text_of(part))
-                    plant(f"axis {1 - axis if axis >= 0 else -3 - axis} for {axis}", part, str(1 - axis if axis >= 0 else -3 - axis))
+                    plant(f"axis {other_axis(int(text_of(part)))} for {text_of(part)}", part, other_axis(int(text_of(part))))
         for part in node.parts:
             visit(part)
 

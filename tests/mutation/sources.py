@@ -129,7 +129,7 @@ def without_cases(body):
         return ""
     body = re.sub(r"\.cases\s*=.*", "", body, flags=re.S)
     body = re.sub(r"\[\]\s*(\(\))?\s*\{(?=[^;]*OpCase|\s*(constexpr|auto|const)[^;]*;\s*(auto|return)[^;]*cases).*", "", body, flags=re.S)
-    return re.sub(r"\bcases_\w+<[^;]*", "", body)
+    return re.sub(r"\b(cases_\w+|\w+_cases)<[^;]*", "", body)
 
 
 def semicolon(tokens, i):
@@ -162,11 +162,13 @@ def composites_of(unit, results):
             if start is not None:
                 yield tokens[start + 1 : closing(tokens, start)]
         return
-    for i in range(len(tokens) - 4):
-        texts = [t.text for t in tokens[i : i + 3]]
-        if texts == ["composite", "=", "["] or texts == ["const", "Run", "&"]:
+    for i in range(5, len(tokens) - 4):
+        before, texts = "".join(t.text for t in tokens[i - 5 : i]), [t.text for t in tokens[i : i + 2]]
+        if texts == ["Run", "&"] and not before.startswith(("shape=", "forward=")):
             start = next(j for j in range(i, len(tokens)) if tokens[j].text == "{")
-            yield tokens[start + 1 : closing(tokens, start)]
+            body = tokens[start + 1 : closing(tokens, start)]
+            if any(t.text == "return" and body[j + 1].text != ";" for j, t in enumerate(body)):  # else a shape rule
+                yield body
 
 
 def function_body(tokens, name):
