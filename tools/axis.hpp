@@ -11,7 +11,7 @@ enum class Scale { linear, log };
 /// What a caller says about an axis.
 struct Axis {
   std::string label;
-  std::string unit;  ///< shown in brackets behind the label
+  std::string unit{};  ///< shown in brackets behind the label
   Scale scale = Scale::linear;
   bool integers = false;       ///< counts, such as layers: no ticks between whole numbers
   bool includes_zero = false;  ///< the range starts or ends at 0 at least

@@ -8,6 +8,7 @@
 
 #include "engine/core/error.hpp"
 #include "tools/plot_data.hpp"
+#include "tools/plot_heat.hpp"
 #include "tools/svg.hpp"
 
 namespace gradus::tools::plot {
@@ -55,6 +56,13 @@ std::size_t measure(const Panel& panel, Extent& x, Extent& y) {
         ++left_out;
       }
     }
+  }
+  for (const Heat& heat : panel.heats) {
+    if (heat.values.size() != heat.rows * heat.columns || panel.heats.size() > 1)
+      throw ValueError("plot", cat("a map of ", heat.rows, " x ", heat.columns, " has ", heat.values.size(), " values, one of ", panel.heats.size()),
+                       "give one a cell, and one map a panel");
+    for (const double value : {heat.x_low, heat.x_high}) x.add(value, panel.x.scale);
+    for (const double value : {heat.y_low, heat.y_high}) y.add(value, panel.y.scale);
   }
   for (const Box& box : panel.boxes)
     for (const double value : box.values) left_out += !y.add(value, panel.y.scale);
@@ -180,6 +188,7 @@ Layout prepare(const Panel& panel) {
   const Canvas& canvas = layout.canvas;
   layout.left = widest_label(canvas.y) + tick_length + 2 * gap + (canvas.y.title.empty() ? 0 : label_size * line_height);
   layout.right = 2 * gap + (canvas.x.ticks.empty() ? 0 : text_width(canvas.x.ticks.back().text, small_size) / 2);
+  for (const Heat& heat : panel.heats) layout.right += bar_width(heat);
   layout.top = panel.title.empty() ? gap : gap + static_cast<double>(layout.title.size()) * title_size * line_height;
   layout.labels_height = tick_length + (layout.turned_labels ? 0.5 * widest_label(canvas.x) + small_size : small_size * line_height);
   const double rows = layout.legend.empty() ? 0 : static_cast<double>(layout.legend.back().row + 1);
@@ -248,6 +257,10 @@ void draw_foot(SvgWriter& svg, const Layout& layout) {
 
 void draw_panel(SvgWriter& svg, const Layout& layout, Point corner) {
   svg.open("g", fmt::format("transform=\"translate({:.1f} {:.1f})\"", corner.x, corner.y));
+  for (const Heat& heat : layout.panel->heats) {
+    draw_heat(svg, heat, layout.canvas);
+    draw_colour_bar(svg, heat, {layout.canvas.width, 0}, layout.canvas.height);
+  }
   draw_axes(svg, layout);
   draw_data(svg, *layout.panel, layout.canvas);
   draw_titles(svg, layout);

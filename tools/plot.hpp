@@ -31,12 +31,21 @@ struct Level {
   double value = 0;
 };
 
+/// Values of a grid as colours over a rectangle of the axes, with a colour bar. Row 0 lies at y_low.
+struct Heat {
+  std::size_t rows = 0, columns = 0;
+  std::vector<double> values;  ///< row by row
+  double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
+  std::string label;  ///< at the colour bar
+};
+
 struct Panel {
   std::string title;
   Axis x, y;
   std::vector<Series> series;
   std::vector<Box> boxes;  ///< when there are any, x has their categories
   std::vector<Level> levels;
+  std::vector<Heat> heats;           ///< under everything else; one at most
   bool equal_units = false;          ///< a unit is as long on x as on y
   std::string note;                  ///< under the panel
   double width = 400, height = 300;  ///< of the area that holds the data

@@ -41,9 +41,13 @@ void add_commands(CLI::App& app, Action& action) {
   kmeans->require_subcommand(1);
   add_kmeans_run_command(*kmeans, action);
   add_kmeans_generate_command(*kmeans, action);
+  CLI::App* parity = app.add_subcommand("parity", "Two hidden bits among many, found in one gradient step by two heads of attention");
+  parity->require_subcommand(1);
+  add_parity_run_command(*parity, action);
   CLI::App* reproduce = app.add_subcommand("reproduce", "Published results, repeated and compared");
   reproduce->require_subcommand(1);
   add_kmeans_exact_command(*reproduce, action);
+  add_reproduce_parity_command(*reproduce, action);
 }
 
 // The command that the line got to before something in it was not understood.

@@ -12,6 +12,8 @@ using define::Inputs;
 using kernels::Binary;
 using kernels::Unary;
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 // ---- parameters: a number is an attribute, a tensor a second input ---------------------------------------------------
 
 void like_input_with_parameter(Run& r) {
@@ -64,6 +66,7 @@ std::vector<OpCase> cases_of() {
   return {{"scalar", {normal_input({})}, call},
           {"vector of 67", {uniform_input({67}, -4, 4)}, call},
           {"far out", {value_input({6}, {-2000, -300, -30, 30, 300, 2000})}, call},
+          {"infinite", {value_input({2}, {-infinity, infinity})}, call, true},
           {"empty", {normal_input({0, 3})}, call}};
 }
 
@@ -171,10 +174,9 @@ const OpDef clamp_op = activation(
       return where(less_equal(x, a.low), a.low, where(greater_equal(x, a.high), a.high, x));
     },
     [] {
-      constexpr double inf = std::numeric_limits<double>::infinity();
       auto cases = cases_of<clamp_both>();
-      cases.push_back({"from below", {normal_input({9})}, [](Inputs x) { return clamp(x[0], 0.2, inf); }});
-      cases.push_back({"from above", {normal_input({9})}, [](Inputs x) { return clamp(x[0], -inf, -0.2); }});
+      cases.push_back({"from below", {normal_input({9})}, [](Inputs x) { return clamp(x[0], 0.2, infinity); }});
+      cases.push_back({"from above", {normal_input({9})}, [](Inputs x) { return clamp(x[0], -infinity, -0.2); }});
       cases.push_back({"at the edges", {value_input({3}, {-0.5, 0, 0.5})}, [](Inputs x) { return clamp(x[0], -0.5, 0.5); }, true});
       return cases;
     });

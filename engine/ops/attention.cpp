@@ -15,7 +15,7 @@ using define::Inputs;
 using define::inputs_of;
 using define::with_matrix;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double infinity = std::numeric_limits<double>::infinity(), not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 void check_sizes(const AttentionInputs& in, const char* op) {
   const Shape &q = in.q.shape(), &k = in.k.shape(), &v = in.v.shape();
@@ -180,7 +180,7 @@ void add_cases(std::vector<OpCase>& all, const char* name, std::vector<InputSpec
   // Of the sign of the scores, so that sums of normalised linear weights stay away from 0.
   const InputSpec bias = score == Score::euclidean ? uniform_input({2, 1, 5}, -1, -0.1) : uniform_input({2, 1, 5}, 0.1, 1);
   all.push_back({name, inputs({bias, uniform_input({}, 0.5, 1.5)}), biased<kind, score>});
-  all.push_back({name, inputs({integer_values({}, {5})}), dropping<kind, score>});
+  all.push_back({name, inputs({integer_values({}, {500})}), dropping<kind, score>});
 }
 
 std::vector<OpCase> fused_cases() {
@@ -202,6 +202,33 @@ std::vector<OpCase> fused_cases() {
   all.push_back({"a query without keys",
                  {normal_input({2, 2}), normal_input({3, 2}), normal_input({3, 2}), value_input({2, 1}, {-infinity, 0})},
                  [](Inputs x) { return attention(x[0], x[1], x[2], {.mask = x[3].detached()}); },
+                 true});
+  all.push_back({"a batch of values and masks alone",
+                 {normal_input({3, 2}), normal_input({4, 2}), normal_input({2, 4, 2}), boolean_input({2, 1, 4})},
+                 [](Inputs x) { return attention(x[0], x[1], x[2], {.mask = x[3]}); }});
+  all.push_back({"normalised linear, -inf added", positive({boolean_input({2, 1, 5})}), [](Inputs x) {
+                   const Tensor shift = where(x[3], scalar_like(x[0], 0), -infinity);
+                   return attention(x[0], x[1], x[2], {.map = {.kind = linear_of}, .mask = shift});
+                 }});
+  // What has no weight or is dropped is not looked at, be it NaN or so large that products with it overflow.
+  const double huge = 1.5e308;
+  const InputSpec values = value_input({4, 2}, {1, 2, huge, huge, -1, 0.5, 3, 1});
+  all.push_back({"a huge value of no weight",
+                 {normal_input({3, 2}), normal_input({4, 2}), values},
+                 [](Inputs x) {
+                   const Tensor shift = where(equal_to(reshape(Tensor::arange(4), {1, 4}), 1.0), -infinity, scalar_like(x[0], 0));
+                   return attention(x[0], x[1], x[2], {.mask = shift});
+                 },
+                 true});
+  all.push_back(
+      {"dropout of a huge value", {normal_input({1, 2}), normal_input({4, 2}), values, integer_values({}, {511})}, dropping<softmax_of, Score::dot>, true});
+  all.push_back({"dropout of a row of NaN",
+                 {value_input({4, 2}, {1, 0, 2, -1, 0.5, -1, not_a_number, 1}), normal_input({4, 2}), normal_input({4, 2}), integer_values({}, {500})},
+                 dropping<softmax_of, Score::dot>,
+                 true});
+  all.push_back({"a key infinitely far",
+                 {normal_input({2, 2}), value_input({3, 2}, {0.5, 1, infinity, 0, -1, 2}), normal_input({3, 2}), uniform_input({}, 0.5, 1.5)},
+                 [](Inputs x) { return attention(x[0], x[1], x[2], {.score = Score::euclidean, .map = {.inverse_temperature = x[3]}}); },
                  true});
   all.push_back({"no queries", {normal_input({0, 2}), normal_input({3, 2}), normal_input({3, 2})}, plain<softmax_of, Score::dot>});
   all.push_back({"no keys", {normal_input({2, 2}), normal_input({0, 2}), normal_input({0, 3})}, plain<softmax_of, Score::dot>});

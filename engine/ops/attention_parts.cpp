@@ -27,7 +27,7 @@ AttentionInputs collect(const AttentionAttributes& a, int count, Get&& get) {
   return in;
 }
 
-// All bool masks as one, and all additive masks as one; undefined where there are none.
+// All bool masks as one, and the additive one; undefined where there are none.
 struct Masks {
   Tensor keep, shift;
 };
@@ -36,7 +36,7 @@ Masks combined(const AttentionInputs& in, const AttentionAttributes& a) {
   const auto also_keep = [&](const Tensor& mask) { masks.keep = masks.keep.defined() ? where(masks.keep, mask, Tensor::zeros({}, DType::boolean)) : mask; };
   for (const Tensor& mask : in.masks) {
     if (mask.dtype() == DType::boolean) also_keep(mask);
-    else masks.shift = masks.shift.defined() ? masks.shift + mask : mask;
+    else masks.shift = mask;
   }
   if (a.causal) also_keep(greater_equal(unsqueeze(Tensor::arange(in.q.size(-2)), -1), Tensor::arange(in.k.size(-2))));
   return masks;
@@ -52,7 +52,7 @@ Tensor scores_of(const AttentionInputs& in, const AttentionAttributes& a, const 
   if (a.score != Score::euclidean) raw = sampled(in.q, transpose(in.k), keep);
   else raw = keep.defined() ? sampled_squared_distance(in.q, in.k, keep) : squared_distance(in.q, in.k);
   const double factor = define::score_factor(a.score, in.q.size(-1));
-  const Tensor scores = factor == 1 ? raw : factor == -1 ? -raw : factor * raw;
+  const Tensor scores = factor == 1 ? raw : factor * raw;
   const Shape all = with_matrix(in.batch(), in.q.size(-2), in.k.size(-2));
   return scores.shape() == all ? scores : expand(scores, all);
 }

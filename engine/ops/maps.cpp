@@ -69,7 +69,7 @@ void normmax_vjp(Vjp& b) {
   b.to(0, map.inverse_temperature * (w - y * sum(w, along)));
 }
 
-// Calls f(y, slopes, g, n) on rows in double, with g 0 off the support; f turns g into the gradient before the temperature.
+// Calls f(y, slopes, g, n) on rows in double; f turns g into the gradient before the temperature, on the support.
 template <class F>
 void run_backward(Vjp& b, const MapAttributes& map, F&& f) {
   const Tensor y = b.output();
@@ -80,7 +80,7 @@ void run_backward(Vjp& b, const MapAttributes& map, F&& f) {
       for (std::size_t i = 0; i < weights.size(); ++i) {
         const auto at = static_cast<std::size_t>(row * n) + i;
         weights[i] = static_cast<double>(in[0][at]);
-        g[i] = in[0][at] == 0 ? 0 : static_cast<double>(in[1][at]);
+        g[i] = static_cast<double>(in[1][at]);
       }
       f(weights.data(), slopes.data(), g.data(), n);
       for (std::size_t i = 0; i < weights.size(); ++i)
@@ -104,7 +104,7 @@ void gradient_of_slopes(const double* y, const double* slopes, double* g, index_
 
 // The same as normmax_vjp for one row.
 void normmax_gradient(double alpha, const double* y, double* slopes, double* g, index_t n) {
-  const double top = n > 0 ? *std::max_element(y, y + n) : 0;
+  const double top = *std::max_element(y, y + n);
   for (index_t i = 0; i < n; ++i) slopes[i] = y[i] / top;
   power(slopes, alpha, slopes, n);
   double norm = 0, mean = 0, total = 0;
@@ -114,7 +114,7 @@ void normmax_gradient(double alpha, const double* y, double* slopes, double* g, 
     mean += y[i] * g[i];
   }
   norm = top * power(norm, 1 / alpha);
-  for (index_t i = 0; i < n; ++i) slopes[i] = y[i] == 0 ? 1 : norm / y[i];
+  for (index_t i = 0; i < n; ++i) slopes[i] = norm / y[i];
   power(slopes, alpha - 2, slopes, n);
   for (index_t i = 0; i < n; ++i) {
     if (y[i] == 0) continue;

@@ -125,6 +125,7 @@ const OpDef relu_op = differentiable<Unary::relu, relu>(
     [] {
       auto all = cases_on<relu>(0.1, 2);
       all.push_back({"negative", {uniform_input({4}, -2, -0.1)}, [](Inputs x) { return relu(x[0]); }});
+      all.push_back({"at 0", {value_input({4}, {-1, 0, -0.0, 2})}, [](Inputs x) { return relu(x[0]); }, true});
       return all;
     },
     [](Vjp& b) { b.to(0, define::gradient_by<Binary::relu_gradient>(b.input(0), b.grad())); });

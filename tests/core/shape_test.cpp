@@ -84,7 +84,7 @@ TEST_CASE("a negative size is an error, even beside a zero", "[shape]") {
   CHECK_THROWS_AS(numel({0, -1}), ShapeError);
 }
 
-TEST_CASE("contiguous strides step row-major; sizes 0 and 1 count as 1", "[shape]") {
+TEST_CASE("contiguous strides step row-major, and sizes 0 and 1 count as 1", "[shape]") {
   CHECK(contiguous_strides({}) == Strides{});
   CHECK(contiguous_strides({5}) == Strides{1});
   CHECK(contiguous_strides({2, 3, 4}) == Strides{12, 4, 1});
@@ -143,7 +143,7 @@ TEST_CASE("axes count from either end and are checked", "[shape]") {
   CHECK_THROWS_AS(normalize_axis(index_t{1} << 32, 3, "sum"), IndexError);
 }
 
-TEST_CASE("a list of axes is sorted; none means all; one named twice is an error", "[shape]") {
+TEST_CASE("a list of axes is sorted, none means all, and one named twice is an error", "[shape]") {
   CHECK(normalize_axes({2, 0}, 3, "sum") == Dims{0, 2});
   CHECK(normalize_axes({-1}, 3, "sum") == Dims{2});
   CHECK(normalize_axes({}, 3, "sum") == Dims{0, 1, 2});

@@ -219,7 +219,7 @@ TEST_CASE("the header of a safetensors file is one flat JSON object with nothing
   }
 }
 
-TEST_CASE("a safetensors file cut anywhere is refused; a damaged one is read or refused, never worse") {
+TEST_CASE("a safetensors file cut anywhere is refused, and a damaged one is read or refused, never worse") {
   const TemporaryFolder folder;
   const std::string path = folder.file("m.safetensors");
   write_safetensors(path, {{"weight", Tensor::of({{1, 2, 3}, {4, 5, 6}})}, {"flags", Tensor::of({1, 0, 1}, DType::boolean)}, {"index", Tensor::arange(4)}},

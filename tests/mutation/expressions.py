@@ -23,7 +23,7 @@ class Token:
 
 @dataclass
 class Node:
-    kind: str  # binary, minus, call, list, number, other
+    kind: str  # binary, minus, ternary, call, list, number, other
     start: int
     end: int
     text: str = ""  # operator or callee
@@ -88,7 +88,7 @@ class Parser:
             raise SyntaxError("no ':'")
         self.i += 1
         second = self.ternary()
-        return Node("other", node.start, second.end, parts=[node, first, second])
+        return Node("ternary", node.start, second.end, parts=[node, first, second])
 
     def binary(self, least):
         left = self.unary()
@@ -146,6 +146,8 @@ class Parser:
                 inside = ([node] if node.kind == "call" else node.parts) + parts
                 node = Node("call" if mark == "(" and node.text else "other", node.start, end, node.text, inside if mark != "(" else parts)
             elif mark in (".", "->"):
+                if self.i + 1 == len(self.tokens) or self.tokens[self.i + 1].kind != "name":
+                    raise SyntaxError("a pack")
                 name = self.tokens[self.i + 1]
                 self.i += 2
                 node = Node("other", node.start, name.end, f"{node.text}.{name.text}", [node] if node.kind == "call" else [])
@@ -154,10 +156,31 @@ class Parser:
 
 
 SWAPPED = ("matmul", "sub", "div", "pow", "less", "greater")
+# What changes at an edge alone, or tells one thing from its contrary.
+RENAMED = {
+    "equal_to": "not_equal",
+    "not_equal": "equal_to",
+    "greater": "greater_equal",
+    "greater_equal": "greater",
+    "less": "less_equal",
+    "less_equal": "less",
+    "maximum": "minimum",
+    "minimum": "maximum",
+    "fma": "fnma",
+    "fnma": "fma",
+}
+COMPARED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+# Functions whose integers are axes.
+OF_AXES = ("unsqueeze", "squeeze", "transpose", "size", "gather", "scatter_add", "index_select", "select", "stack", "concat")
 
 
-def faults(source, start, end, inputs):
-    """Pairs (what, text): the expression at source[start:end] with one thing wrong in each. `inputs` are those the rule reads."""
+def other_axis(axis):
+    return str(1 - axis if axis in (0, 1) else axis - 1 if axis > 0 else -2 if axis == -1 else axis + 1)
+
+
+def faults(source, start, end, inputs, numeric=False):
+    """Pairs (what, text): the expression at source[start:end] with one thing wrong in each. `inputs` are those the rule reads.
+    Numbers and vectors of numbers (`numeric`) differ from tensors in how they are negated and scaled."""
     original = source[start:end]
     found = {}
 
@@ -169,46 +192,67 @@ def faults(source, start, end, inputs):
     def text_of(node):
         return source[node.start : node.end]
 
-    def visit(node):
-        if node.kind == "binary" and node.text in "+-*/":
-            left, right = map(text_of, node.parts)
+    def visit_binary(node):
+        left, right = map(text_of, node.parts)
+        if node.text in COMPARED:
+            other = COMPARED[node.text]
+        else:
             plant(f"{left} for {text_of(node)}", node, f"({left})")
             if node.text != "/":
                 plant(f"{right} for {text_of(node)}", node, f"({right})")
-            other = {"+": "-", "-": "+", "/": "*", "*": "/"}[node.text]
+            other = {"+": "-", "-": "+", "/": "*", "*": "/", "&&": "||", "||": "&&"}.get(node.text)
+        if other:
             plant(f"'{other}' for '{node.text}' in {text_of(node)}", node, f"({left} {other} {right})")
+
+    def visit_call(node):
+        name, arguments = node.text.split("::")[-1].strip(), [text_of(part) for part in node.parts]
+        if len(arguments) == 1 and "." not in name and "static_cast" not in name and name not in (*OF_AXES, "Vec", "T"):
+            plant(f"{arguments[0]} for {text_of(node)}", node, f"({arguments[0]})")
+        if name in ("where", "select") and len(arguments) == 3:
+            for branch in arguments[1:]:
+                plant(f"{branch} for {text_of(node)}", node, f"({branch})")
+        if name in ("unless_zero", "zero_where"):
+            plant(f"{arguments[1]} for {text_of(node)}", node, f"({arguments[1]})")
+        if name in ("fma", "fnma") and len(arguments) == 3:
+            plant(f"{arguments[2]} for {text_of(node)}", node, f"({arguments[2]})")
+        if name in RENAMED:
+            plant(f"{RENAMED[name]} for {name}", node, text_of(node).replace(name, RENAMED[name], 1))
+        if len(arguments) == 2 and (name in SWAPPED or numeric and all(re.fullmatch(r"[a-z]", a) for a in arguments)):
+            plant(f"{name} of swapped arguments", node, f"{name}({arguments[1]}, {arguments[0]})")
+        if name == "transpose" and len(arguments) == 3:
+            plant(f"{arguments[0]} for {text_of(node)}", node, f"({arguments[0]})")
+        if name.split(".")[-1] in OF_AXES:
+            for part in node.parts:
+                if re.fullmatch(r"-?[0-9]", text_of(part)):
+                    plant(f"axis {other_axis(int(text_of(part)))} in {text_of(node)}", part, other_axis(int(text_of(part))))
+        if name.endswith((".input", ".in")) and len(arguments) == 1:
+            for other in sorted(inputs - {arguments[0]}):
+                plant(f"input {other} for {arguments[0]}", node, text_of(node).replace(f"({arguments[0]})", f"({other})"))
+
+    def visit(node):
+        if node.kind == "binary":
+            visit_binary(node)
         elif node.kind == "minus":
-            inner = text_of(node.parts[0])
-            plant(f"{inner} for {text_of(node)}", node, f"({inner})")
+            if not (node.parts[0].kind == "number" and "." not in node.parts[0].text):  # an axis
+                plant(f"{text_of(node.parts[0])} for {text_of(node)}", node, f"({text_of(node.parts[0])})")
+        elif node.kind == "ternary":
+            for branch in node.parts[1:]:
+                plant(f"{text_of(branch)} for {text_of(node)}", node, f"({text_of(branch)})")
         elif node.kind == "call":
-            name, arguments = node.text, [text_of(part) for part in node.parts]
-            if len(arguments) == 1 and "." not in name and "static_cast" not in name:
-                plant(f"{arguments[0]} for {text_of(node)}", node, f"({arguments[0]})")
-            if name == "where" and len(arguments) == 3:
-                for branch in arguments[1:]:
-                    plant(f"{branch} for {text_of(node)}", node, f"({branch})")
-            if name == "unless_zero":
-                plant(f"{arguments[1]} for {text_of(node)}", node, f"({arguments[1]})")
-            if name in SWAPPED and len(arguments) == 2:
-                plant(f"{name} of swapped arguments", node, f"{name}({arguments[1]}, {arguments[0]})")
-            if name == "transpose" and len(arguments) == 3:
-                plant(f"{arguments[0]} for {text_of(node)}", node, f"({arguments[0]})")
-            if name.endswith((".input", ".in")) and len(arguments) == 1:
-                for other in sorted(inputs - {arguments[0]}):
-                    plant(f"input {other} for {arguments[0]}", node, text_of(node).replace(f"({arguments[0]})", f"({other})"))
+            visit_call(node)
         elif node.kind == "number" and ("." in node.text) and float(node.text.rstrip("fF")) != 0:
             plant(f"{node.text} off by a percent", node, f"(1.01 * {node.text})")
         elif node.kind == "list":
             for part in node.parts:
                 if re.fullmatch(r"-?[0-9]", text_of(part)):
-                    axis = int(text_of(part))
-                    plant(f"axis {1 - axis if axis >= 0 else -3 - axis} for {axis}", part, str(1 - axis if axis >= 0 else -3 - axis))
+                    plant(f"axis {other_axis(int(text_of(part)))} for {text_of(part)}", part, other_axis(int(text_of(part))))
         for part in node.parts:
             visit(part)
 
     whole = Node("other", start, end)
-    plant("sign", whole, f"-({original})")
-    plant("off by a percent", whole, f"1.01 * ({original})")
+    if not numeric or not re.fullmatch(r"(T|Vec<T>)?[({]*(T[({])?[0-9.]*[)}]*", original):  # a constant serves as a start or a guard
+        plant("sign", whole, f"mutant_negative({original})" if numeric else f"-({original})")
+        plant("off by a percent", whole, f"mutant_percent({original})" if numeric else f"1.01 * ({original})")
     try:
         tokens = [t for t in tokenize(source[:end], start)]
         visit(Parser(tokens).whole())

@@ -232,6 +232,14 @@ TEST_CASE("an_additive_mask_propagates_and_has_a_gradient", "[attention]") {
   CHECK(std::isfinite(y.at({0, 0, 0})));
 }
 
+TEST_CASE("a_value_of_weight_zero_reaches_no_score", "[attention][edge]") {
+  const Tensor q = normal({2, 3}, 1), k = normal({4, 3}, 2), v = with_rows(normal({4, 2}, 3), {1}, inf), mask = f64({{0, -inf, 0, 0}});
+  const Outcome parts = run(q, k, v, {.mask = mask}, Path::parts), recorded = run(q, k, v, {.mask = mask}, Path::recorded);
+  CHECK(all_finite(parts.q));
+  CHECK(testing::deviation(recorded.q, parts.q) < 1e-13);
+  CHECK(testing::deviation(recorded.k, parts.k) < 1e-13);
+}
+
 TEST_CASE("a_nan_shows_in_the_output_of_its_query_at_every_place", "[attention][edge]") {
   for (const index_t tk : {1, 3, 17, 67, 131})
     for (index_t at = 0; at < tk; at += 5) {

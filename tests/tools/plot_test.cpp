@@ -199,7 +199,7 @@ TEST_CASE("boxes show median, quartiles, groups and categories") {
   for (const char* part : {"temperature", "10", "inf", "none", "A", "B", "Boxes: median and quartiles"}) CHECK(has(visible_text(svg), part));
 }
 
-TEST_CASE("long legends wrap and end; long names are cut inside the picture") {
+TEST_CASE("long legends wrap and end, long names are cut inside the picture") {
   Panel panel;
   for (int i = 0; i < 64; ++i) panel.series.push_back(series(Series::Kind::points, "cluster number " + std::to_string(i), 3));
   panel.series[0].name = std::string(500, 'W');
