@@ -204,7 +204,7 @@ std::vector<OpCase> fused_cases() {
                  [](Inputs x) { return attention(x[0], x[1], x[2], {.mask = x[3].detached()}); },
                  true});
   all.push_back({"a batch of values and masks alone",
-                 {normal_input({3, 2}), normal_input({4, 2}), normal_input({2, 4, 2}), boolean_input({2, 1, 4})},
+                 {normal_input({3, 2}), normal_input({4, 2}), normal_input({2, 4, 2}), normal_input({2, 1, 4})},
                  [](Inputs x) { return attention(x[0], x[1], x[2], {.mask = x[3]}); }});
   all.push_back({"normalised linear, -inf added", positive({boolean_input({2, 1, 5})}), [](Inputs x) {
                    const Tensor shift = where(x[3], scalar_like(x[0], 0), -infinity);
