@@ -2,6 +2,7 @@
 
 #include "engine/core/events.hpp"
 #include "engine/ops/attention_block.hpp"
+#include "engine/ops/distance_gradient.hpp"
 
 namespace gradus::define {
 namespace {
@@ -149,16 +150,19 @@ void finish_points(const Blocks<T>& blocks, const MatrixView<const T>& points, R
 
 // With many items each is one task, which computes every block once. With few, queries and keys are shared out in two passes that
 // compute it twice. Every sum has the same order either way: a query's over the blocks of keys, a key's over those of queries.
+//
+// `near` has the same attention with its points moved near the origin, for products of gradients and points.
 template <class T>
-void run_backward(const Blocks<T>& blocks, const Saved<T>& saved, const Targets<T>& to) {
+void run_backward(const Blocks<T>& blocks, const Blocks<T>& near, const Saved<T>& saved, const Targets<T>& to) {
   Scratch<T> q_slopes(static_cast<std::size_t>(blocks.euclidean ? blocks.items * blocks.queries : 0));
   Scratch<T> k_slopes(static_cast<std::size_t>(blocks.euclidean ? blocks.items * blocks.keys : 0));
   const auto pack = [&](const auto& one, PackedItem<T>& packed) {
     const MatrixView<const T> grad{saved.grad + one.index * blocks.queries * blocks.dv, blocks.dv, 1};
     packed.keys_across.pack(one.k.transposed(), blocks.d, blocks.keys);
     packed.values_across.pack(one.v.transposed(), blocks.dv, blocks.keys);
-    if (to.q) packed.keys.pack(one.k, blocks.keys, blocks.d);
-    if (to.k) packed.queries.pack(one.q, blocks.queries, blocks.d);
+    const auto moved = near.item(one.index);
+    if (to.q) packed.keys.pack(moved.k, blocks.keys, blocks.d);
+    if (to.k) packed.queries.pack(moved.q, blocks.queries, blocks.d);
     if (to.v) packed.upstream.pack(grad, blocks.queries, blocks.dv);
   };
   const auto all_blocks = [&](const auto& one, Range rows, Range columns, const PackedItem<T>& packed, Workspace<T>& w, const Targets<T>& into) {
@@ -166,8 +170,9 @@ void run_backward(const Blocks<T>& blocks, const Saved<T>& saved, const Targets<
     each_block(rows, blocks.query_step, [&](Range some_rows) {
       each_block(columns, blocks.key_step, [&](Range some) { add_block(blocks, one, some_rows, some, packed, w, saved, into, slopes); });
     });
-    if (into.q) finish_points(blocks, one.q, rows, into.q + one.index * blocks.queries * blocks.d, slopes.q);
-    if (into.k) finish_points(blocks, one.k, columns, into.k + one.index * blocks.keys * blocks.d, slopes.k);
+    const auto moved = near.item(one.index);
+    if (into.q) finish_points(blocks, moved.q, rows, into.q + one.index * blocks.queries * blocks.d, slopes.q);
+    if (into.k) finish_points(blocks, moved.k, columns, into.k + one.index * blocks.keys * blocks.d, slopes.k);
   };
   const auto find_means = [&](const auto& one, Range rows) {
     const index_t first = one.index * blocks.queries + rows.begin;
@@ -217,6 +222,14 @@ void attention_backward(const AttentionInputs& in, const AttentionAttributes& a,
   visit_floating(out.dtype(), "attention", [&](auto tag) {
     using T = decltype(tag);
     const Blocks<T> blocks(in, a);
+    std::optional<Blocks<T>> near;
+    if (blocks.euclidean) {
+      const MovedPoints points = moved_near_origin(in.q, in.k);
+      AttentionInputs moved = in;
+      moved.q = points.x;
+      moved.k = points.c;
+      near.emplace(moved, a);
+    }
     const Tensor g = contiguous(grad);
     Scratch<T> means(static_cast<std::size_t>(blocks.items * blocks.queries));
     const Saved<T> saved{out.data<T>(), g.data<T>(), sums.data<T>(), means.data()};
@@ -227,7 +240,7 @@ void attention_backward(const AttentionInputs& in, const AttentionAttributes& a,
       return data;
     };
     Tensor by_row = gradients.beta.defined() ? Tensor::empty({blocks.items * blocks.queries}, out.dtype()) : Tensor();
-    run_backward<T>(blocks, saved, {zeroed(gradients.q), zeroed(by_row), zeroed(gradients.k), zeroed(gradients.v)});
+    run_backward<T>(blocks, near ? *near : blocks, saved, {zeroed(gradients.q), zeroed(by_row), zeroed(gradients.k), zeroed(gradients.v)});
     if (!by_row.defined()) return;
     compute::reduce(kernels::Reduction::sum, by_row, {0}, gradients.beta);
     *gradients.beta.mutable_data<T>() /= static_cast<T>(in.beta.item());

@@ -1,6 +1,7 @@
 #include "engine/ops/attention_parts.hpp"
 
 #include "engine/ops/distance.hpp"
+#include "engine/ops/distance_gradient.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/map_rows.hpp"
 #include "engine/ops/masked_product.hpp"
@@ -97,14 +98,9 @@ void through_scores(Vjp& b, const AttentionInputs& in, const AttentionAttributes
     if (b.needs(1)) b.to(1, times(g_keys, in.q, keep_keys));
     return;
   }
-  // A point that no entry reads is not to be multiplied by its sum of 0.
-  const auto times_sum = [](const Tensor& point, const Tensor& slopes, const Tensor& kept) {
-    const Tensor total = sum(slopes, {.axes = {-1}, .keep = true});
-    if (!kept.defined() || kept.numel() == 0) return point * total;
-    return where(greater(max(cast(kept, point.dtype()), {.axes = {-1}, .keep = true}), 0.0), point, 0.0) * total;
-  };
-  if (b.needs(0)) b.to(0, 2.0 * (times_sum(in.q, g, keep) - times(g, in.k, keep)));
-  if (b.needs(1)) b.to(1, 2.0 * (times_sum(in.k, g_keys, keep_keys) - times(g_keys, in.q, keep_keys)));
+  const define::MovedPoints moved = define::moved_near_origin(in.q, in.k);
+  if (b.needs(0)) b.to(0, define::distance_gradient(moved.x, moved.c, g, keep));
+  if (b.needs(1)) b.to(1, define::distance_gradient(moved.c, moved.x, g_keys, keep_keys));
 }
 
 }  // namespace

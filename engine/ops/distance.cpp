@@ -1,6 +1,7 @@
 #include "engine/ops/distance.hpp"
 
 #include "engine/ops/define.hpp"
+#include "engine/ops/distance_gradient.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/matmul.hpp"
 #include "engine/ops/reduce.hpp"
@@ -112,7 +113,8 @@ void fused_vjp(Vjp& b) {
   visit_floating(x.dtype(), "squared_distance", [&](auto tag) {
     using T = decltype(tag);
     if (x.size(-1) < many_coordinates) return run_backward<T>(x, c, b.grad(), gx, gc);
-    const Tensor points = contiguous(view::expand(x, gx.shape())), centres = contiguous(view::expand(c, gc.shape()));
+    const define::MovedPoints moved = define::moved_near_origin(x, c);
+    const Tensor points = contiguous(view::expand(moved.x, gx.shape())), centres = contiguous(view::expand(moved.c, gc.shape()));
     multiply_backward<T>(points, centres, contiguous(b.grad()), gx);
     multiply_backward<T>(centres, points, contiguous(view::transpose(b.grad(), -1, -2)), gc);
   });
@@ -138,9 +140,9 @@ const OpDef squared_distance_op = {
     .forward = [](Run& r) { visit_floating(r.out().dtype(), "squared_distance", [&](auto tag) { run_forward<decltype(tag)>(r.in(0), r.in(1), r.out()); }); },
     .vjp =
         [](Vjp& b) {
-          const Tensor x = b.input(0), c = b.input(1), g = b.grad();
-          if (b.needs(0)) b.to(0, 2.0 * (x * sum(g, {.axes = {-1}, .keep = true}) - matmul(g, c)));
-          if (b.needs(1)) b.to(1, 2.0 * (c * transpose(sum(g, {.axes = {-2}, .keep = true})) - matmul(transpose(g), x)));
+          const define::MovedPoints moved = define::moved_near_origin(b.input(0), b.input(1));
+          if (b.needs(0)) b.to(0, define::distance_gradient(moved.x, moved.c, b.grad()));
+          if (b.needs(1)) b.to(1, define::distance_gradient(moved.c, moved.x, transpose(b.grad())));
         },
     .fused_vjp = fused_vjp,
     .composite =

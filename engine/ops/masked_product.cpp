@@ -2,6 +2,7 @@
 
 #include "engine/ops/define.hpp"
 #include "engine/ops/distance.hpp"
+#include "engine/ops/distance_gradient.hpp"
 #include "engine/ops/layout.hpp"
 #include "engine/ops/masked_accumulate.hpp"
 #include "engine/ops/matmul.hpp"
@@ -124,12 +125,6 @@ const OpDef sampled_matmul_op = {
         },
 };
 
-// Points that take part in nothing along an axis of `keep`, as zeros: 0 times a NaN would show it.
-Tensor used_points(const Tensor& points, const Tensor& keep, index_t axis) {
-  const Tensor used = greater(max(cast(keep, points.dtype()), {.axes = {axis}, .keep = true}), 0.0);
-  return where(axis == -1 ? used : transpose(used), points, 0.0);
-}
-
 const OpDef sampled_squared_distance_op = {
     .name = "sampled_squared_distance",
     .family = "distance",
@@ -149,9 +144,9 @@ const OpDef sampled_squared_distance_op = {
         [](Vjp& b) {
           const Tensor keep = b.input(2), g = where(keep, b.grad(), 0.0);
           if (g.numel() == 0) return;
-          const Tensor x = used_points(b.input(0), keep, -1), c = used_points(b.input(1), keep, -2);
-          if (b.needs(0)) b.to(0, 2.0 * (x * sum(g, {.axes = {-1}, .keep = true}) - masked_matmul(g, b.input(1), keep)));
-          if (b.needs(1)) b.to(1, 2.0 * (c * transpose(sum(g, {.axes = {-2}, .keep = true})) - masked_matmul(transpose(g), b.input(0), transpose(keep))));
+          const define::MovedPoints moved = define::moved_near_origin(b.input(0), b.input(1));
+          if (b.needs(0)) b.to(0, define::distance_gradient(moved.x, moved.c, g, keep));
+          if (b.needs(1)) b.to(1, define::distance_gradient(moved.c, moved.x, transpose(g), transpose(keep)));
         },
     .saves = save::inputs,
     .cases =

@@ -250,6 +250,21 @@ TEST_CASE("a_nan_shows_in_the_output_of_its_query_at_every_place", "[attention][
     }
 }
 
+TEST_CASE("gradients_of_euclidean_attention_far_from_the_origin_keep_their_digits", "[attention]") {
+  for (const Path path : {Path::fused, Path::parts, Path::recorded})
+    for (const bool masked : {false, true})
+      for (const index_t items : {1, 20}) {
+        const auto outcome = [&](double offset, DType dtype) {
+          const auto points = [&](index_t rows, double at, std::uint64_t seed) { return on_a_grid({items, rows, 8}, at, dtype, seed); };
+          const AttentionSpec spec{.score = Score::euclidean, .key_mask = masked ? booleans({1, 0, 1, 1, 1, 0, 1}) : Tensor()};
+          return run(points(6, offset, 1), points(7, offset, 2), points(7, 0, 3), spec, path, points(6, 0, 4));
+        };
+        const Outcome near = outcome(0, DType::f64), far = outcome(1e4, DType::f32);
+        INFO(static_cast<int>(path) << ", masked " << masked << ", items " << items);
+        for (const auto& [n, f] : {std::pair{near.q, far.q}, std::pair{near.k, far.k}}) CHECK(testing::deviation(cast(n, DType::f32), f) <= 1e-4);
+      }
+}
+
 TEST_CASE("attention_of_huge_scores_is_finite", "[attention][edge]") {
   for (const double size : {1e3, 1e15, 1e30})
     for (const Score score : {Score::dot, Score::euclidean}) {

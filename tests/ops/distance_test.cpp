@@ -7,11 +7,7 @@
 #include "tests/ops/gradient.hpp"
 
 using namespace gradus;
-using gradus::testing::all_finite;
-using gradus::testing::f64;
-using gradus::testing::gradient;
-using gradus::testing::inf;
-using gradus::testing::not_a_number;
+using namespace gradus::testing;
 
 TEST_CASE("cdist measures by the norm it is given", "[distance]") {
   const Tensor a = f64({{0, 0}, {3, -4}}), b = f64({{3, 4}});
@@ -51,6 +47,19 @@ TEST_CASE("distances_far_from_the_origin_keep_their_digits", "[distance][edge]")
     CHECK(cdist(a, b, p).item() == Approx(1).epsilon(1e-3));
     CHECK(cdist(a, a, p).item() == 0);
   }
+}
+
+TEST_CASE("gradients_of_distances_far_from_the_origin_keep_their_digits", "[distance][edge]") {
+  for (const index_t d : {3, 40})
+    for (const bool record : {false, true}) {
+      const auto gradients = [&](double offset, DType dtype) {
+        const Tensor c = on_a_grid({4, d}, offset, dtype, 2);
+        return gradient([&](const Tensor& x) { return squared_distance(x, c); }, on_a_grid({5, d}, offset, dtype, 1), on_a_grid({5, 4}, 0, dtype, 3), record);
+      };
+      const Tensor near = gradients(0, DType::f64), remote = gradients(1e4, DType::f32);
+      INFO("d " << d << ", record " << record);
+      CHECK(all_close(remote, cast(near, DType::f32), 1e-5, 1e-5));
+    }
 }
 
 TEST_CASE("ties for the largest coordinate share the gradient", "[distance]") {

@@ -26,6 +26,17 @@ inline Tensor gradient(const std::function<Tensor(const Tensor&)>& f, const Tens
   return tape.backward(y, {.record = record, .cotangent = cotangent}).of(x).detached();
 }
 
+/// Numbers on a grid of 1/64 around `offset`, which f32 holds exactly up to an offset of 2^17.
+inline Tensor on_a_grid(const Shape& shape, double offset, DType dtype, std::uint64_t seed) {
+  Tensor t = random_normal(shape, DType::f64, seed);
+  for (double& v : std::span(t.mutable_data<double>(), static_cast<std::size_t>(t.numel()))) v = offset + std::round(16 * v) / 64;
+  Tensor out = Tensor::empty(shape, dtype);
+  visit_floating(dtype, "on_a_grid", [&](auto tag) {
+    for (index_t i = 0; i < t.numel(); ++i) out.mutable_data<decltype(tag)>()[i] = static_cast<decltype(tag)>(t.data<double>()[i]);
+  });
+  return out;
+}
+
 inline bool all_finite(const Tensor& t) {
   return visit_floating(t.dtype(), "all_finite", [&](auto tag) {
     for (const auto v : t.to_vector<decltype(tag)>())
