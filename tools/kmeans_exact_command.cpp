@@ -61,14 +61,7 @@ std::string exact_report(const ExactExperiment& experiment, const std::vector<Re
   report.figure(plot::to_svg(exact_distributions(experiment)));
   report.heading("Published and measured");
   report.paragraph(source_text);
-  std::vector<std::vector<std::string>> cells;
-  for (const ReproductionRow& row : rows) {
-    cells.push_back(reproduction_cells(row));
-    cells.back().push_back(row.note);
-  }
-  std::vector<std::string> header = reproduction_header();
-  header.emplace_back("note");
-  report.table(header, cells, cat(experiment.seeds, " seeds from ", experiment.first_seed, ", ", std::lround(seconds), " s"));
+  add_reproduction_table(report, rows, cat(experiment.seeds, " seeds from ", experiment.first_seed, ", ", std::lround(seconds), " s"));
   return report.html();
 }
 
@@ -93,7 +86,7 @@ int reproduce(const ExactOptions& options) {
     if (outputs.wanted("--report")) outputs.set("--report", exact_report(experiment, rows, seconds));
     if (outputs.wanted("--json")) outputs.set("--json", exact_json(options, rows, seconds));
     outputs.commit();
-    if (!all_within(rows)) throw FailedRun("a judged row is not within its criterion");
+    require_within(rows);
     return exit_success;
   });
 }

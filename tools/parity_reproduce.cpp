@@ -102,14 +102,9 @@ plot::Figure surface_figure(const ParityExperiment& e) {
   return figure;
 }
 
-template <class Table>
-void add_rows(Table& table, const std::vector<ReproductionRow>& rows) {
-  for (const ReproductionRow& row : rows) table.add_row(reproduction_cells(row));
-}
-
 std::string tables_text(const ParityExperiment& e, const std::vector<ReproductionRow>& rows) {
   TablePrinter table(reproduction_header()), parameters(parameter_header());
-  add_rows(table, rows);
+  for (const ReproductionRow& row : rows) table.add_row(reproduction_cells(row));
   for (const ParameterRow& row : e.parameters) parameters.add_row(parameter_cells(row));
   return cat(source_text, "\n\n", table.text(), "\n", budget_text(e.plan), "\n\n", parameters.text());
 }
@@ -121,15 +116,9 @@ std::string report_html(const ParityExperiment& e, const std::vector<Reproductio
   report.figure(plot::to_svg(success_figure(e)));
   report.figure(plot::to_svg(surface_figure(e)));
   report.heading("Theorem and measured");
-  std::vector<std::vector<std::string>> cells, parameters;
-  for (const ReproductionRow& row : rows) {
-    cells.push_back(reproduction_cells(row));
-    cells.back().push_back(row.note);
-  }
-  std::vector<std::string> header = reproduction_header();
-  header.emplace_back("note");
-  report.table(header, cells, cat(std::lround(seconds), " s, seeds from ", e.plan.seed));
+  add_reproduction_table(report, rows, cat(std::lround(seconds), " s, seeds from ", e.plan.seed));
   report.heading("Parameters");
+  std::vector<std::vector<std::string>> parameters;
   for (const ParameterRow& row : e.parameters) parameters.push_back(parameter_cells(row));
   report.table(parameter_header(), parameters, budget_text(e.plan));
   return report.html();
@@ -179,7 +168,7 @@ int reproduce(const ReproduceOptions& options) {
       outputs.set("--json", json.text());
     }
     outputs.commit();
-    if (!all_within(rows)) throw FailedRun("a judged row is not within its criterion");
+    require_within(rows);
     return exit_success;
   });
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tools/console.hpp"
+
 namespace gradus::tools {
 namespace {
 
@@ -65,6 +67,21 @@ Json reproduction_json(const std::vector<ReproductionRow>& rows) {
     list.push_back(std::move(entry));
   }
   return list;
+}
+
+void add_reproduction_table(Report& report, const std::vector<ReproductionRow>& rows, std::string_view caption) {
+  std::vector<std::vector<std::string>> cells;
+  for (const ReproductionRow& row : rows) {
+    cells.push_back(reproduction_cells(row));
+    cells.back().push_back(row.note);
+  }
+  std::vector<std::string> header = reproduction_header();
+  header.emplace_back("note");
+  report.table(header, cells, caption);
+}
+
+void require_within(const std::vector<ReproductionRow>& rows) {
+  if (!all_within(rows)) throw FailedRun("a judged row is not within its criterion");
 }
 
 bool all_within(const std::vector<ReproductionRow>& rows) {

@@ -7,6 +7,7 @@
 
 #include "tools/distribution.hpp"
 #include "tools/json_output.hpp"
+#include "tools/report.hpp"
 
 namespace gradus::tools {
 
@@ -38,6 +39,10 @@ struct ReproductionRow {
 [[nodiscard]] std::vector<std::string> reproduction_cells(const ReproductionRow& row);
 /// The "rows" of the command's JSON.
 [[nodiscard]] Json reproduction_json(const std::vector<ReproductionRow>& rows);
+/// The rows with their notes as a table of a page.
+void add_reproduction_table(Report& report, const std::vector<ReproductionRow>& rows, std::string_view caption);
+/// Throws the FailedRun of a judged row that is not within its criterion.
+void require_within(const std::vector<ReproductionRow>& rows);
 /// True when no judged row failed.
 [[nodiscard]] bool all_within(const std::vector<ReproductionRow>& rows);
 

@@ -5,7 +5,7 @@ set -euo pipefail
 export LC_ALL=C
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-packages=(g++ cmake ninja-build libxsimd-dev zlib1g-dev libcli11-dev libfmt-dev nlohmann-json3-dev catch2 librapidcheck-dev libbenchmark-dev libonnx-testdata)
+packages=(g++ cmake ninja-build libxsimd-dev zlib1g-dev libcli11-dev libfmt-dev nlohmann-json3-dev catch2 librapidcheck-dev libbenchmark-dev libonnx-testdata python3)
 
 say() { printf '== %s\n' "$*"; }
 die() {

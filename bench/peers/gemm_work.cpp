@@ -1,13 +1,11 @@
 // Matrix products by one of Eigen, OpenBLAS and oneDNN, on request: the protocol of torch_work.py, for the kind
 // "gemm f32|f64 M N K A-TRANSPOSED B-TRANSPOSED BATCH" alone.
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <iostream>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "bench/runner/timing.hpp"
 
 #if defined(GRADUS_PEER_EIGEN)
 #include <Eigen/Dense>
@@ -16,6 +14,8 @@
 #else
 #include <oneapi/dnnl/dnnl.hpp>
 #endif
+
+using namespace gradus::bench;
 
 namespace {
 
@@ -33,8 +33,6 @@ struct Operands {
   }
   std::vector<T> a, b, c;
 };
-
-using Work = std::function<void()>;
 
 #if defined(GRADUS_PEER_EIGEN)
 const char* const version = "Eigen";
@@ -99,23 +97,6 @@ Work make(const Product& p) {
 }
 #endif
 
-double seconds_since(std::chrono::steady_clock::time_point start) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
-
-// As in bench/runner/main.cpp: the fastest of the rounds that fit the time.
-double time_of(const Work& work, double seconds) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  const double once = seconds_since(begin);
-  const int pieces = once > 1e-3 ? 1 : static_cast<int>(1e-3 / std::max(once, 1e-7)) + 1;
-  double best = pieces == 1 ? once : 1e30;
-  while (seconds_since(begin) < seconds) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < pieces; ++i) work();
-    best = std::min(best, seconds_since(start) / pieces);
-  }
-  return best;
-}
-
 void answer(const std::string& request) {
   static std::string current;
   static Work work;
@@ -147,11 +128,4 @@ void answer(const std::string& request) {
 
 }  // namespace
 
-int main() {
-  std::cout.precision(9);
-  for (std::string request; std::getline(std::cin, request);) try {
-      answer(request);
-    } catch (const std::exception& error) {
-      std::cout << "error " << error.what() << std::endl;
-    }
-}
+int main() { answer_requests(answer); }

@@ -5,12 +5,12 @@
 //   peak NAME...         does it once: bytes by which the process grew at most
 //   limits               what the machine can do with as many threads: names and numbers
 // Anything wrong is answered by "error ..." GRADUS_THREADS and GRADUS_ISA apply.
-#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "bench/machine.hpp"
+#include "bench/runner/timing.hpp"
 #include "bench/runner/work.hpp"
 
 namespace gradus::bench {
@@ -31,23 +31,6 @@ Work make(const std::string& name) {
   for (const Kind& known : all_kinds())
     if (kind == known.name) return known.make(Words(words));
   throw ValueError("gradus_work", cat("there is no work called '", kind, "'"), "ask for a list");
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
-
-// The fastest of the rounds that fit the time, each of several pieces when they are short: what disturbs only adds.
-double time_of(const Work& work, double seconds) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  const double once = seconds_since(begin);
-  const int pieces = once > 1e-3 ? 1 : static_cast<int>(1e-3 / std::max(once, 1e-7)) + 1;
-  double best = pieces == 1 ? once : 1e30;
-  while (seconds_since(begin) < seconds) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < pieces; ++i) work();
-    best = std::min(best, seconds_since(start) / pieces);
-  }
-  return best;
 }
 
 // A line of /proc/self/status in bytes.
@@ -107,11 +90,4 @@ index_t Words::number(std::size_t i) const {
 
 }  // namespace gradus::bench
 
-int main() {
-  std::cout.precision(9);
-  for (std::string request; std::getline(std::cin, request);) try {
-      gradus::bench::answer(request);
-    } catch (const std::exception& error) {
-      std::cout << "error " << error.what() << std::endl;
-    }
-}
+int main() { gradus::bench::answer_requests(gradus::bench::answer); }

@@ -18,6 +18,13 @@ inline void keep(const Tensor& t) {
   asm volatile("" : : "g"(data) : "memory");
 }
 
+/// Classes below `classes`, the same as in torch_work.py.
+[[nodiscard]] inline Tensor labels(const Shape& shape, index_t classes) {
+  Tensor t = Tensor::empty(shape, DType::i64);
+  for (index_t i = 0; i < t.numel(); ++i) t.mutable_data<std::int64_t>()[i] = i * 7919 % classes;
+  return t;
+}
+
 /// f(variables) and its gradients, for a fixed cotangent of its shape.
 template <class F>
 [[nodiscard]] Work both_ways(std::vector<Tensor> inputs, F f) {

@@ -20,11 +20,6 @@ namespace gradus::bench {
 namespace {
 
 Tensor numbers(const Shape& shape, double scale, std::uint64_t seed) { return random_normal(shape, DType::f32, seed) * scale; }
-Tensor labels(const Shape& shape, index_t classes) {
-  Tensor t = Tensor::empty(shape, DType::i64);
-  for (index_t i = 0; i < t.numel(); ++i) t.mutable_data<std::int64_t>()[i] = i * 7919 % classes;
-  return t;
-}
 // Adds NAME/weight (out, in) and NAME/bias.
 void add_linear(ParameterSet& p, const std::string& name, index_t in, index_t out) {
   p.add(name + "/weight", numbers({out, in}, 1 / std::sqrt(static_cast<double>(in)), static_cast<std::uint64_t>(p.size() + 1)));

@@ -2,10 +2,10 @@
 // Pieces of work that bench/compare times beside the same work of other libraries. A piece is named by words: what is done, then
 // its sizes, as in "gemm f32 512 512 512 0 0 1".
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "bench/runner/timing.hpp"
 #include "engine/tensor/tensor.hpp"
 
 namespace gradus::bench {
@@ -20,9 +20,6 @@ class Words {
  private:
   std::vector<std::string> words_;
 };
-
-/// What is timed: everything else was done when it was made.
-using Work = std::function<void()>;
 
 /// A kind of work by the first word of its name.
 struct Kind {

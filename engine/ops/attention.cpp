@@ -166,9 +166,9 @@ Tensor biased(Inputs x) {
   return attention(x[0], x[1], x[2], {.score = score, .map = {.kind = kind, .inverse_temperature = x[4]}, .mask = x[3]});
 }
 // Dropout on a stream that is given, so that every run drops the same.
-template <MapKind kind, Score score>
+template <MapKind kind, Score score, bool causal = true>
 Tensor dropping(Inputs x) {
-  Call call = call_of(x[0], x[1], x[2], {.score = score, .map = {.kind = kind}, .causal = true, .dropout = 0.4, .dropout_seed = 3});
+  Call call = call_of(x[0], x[1], x[2], {.score = score, .map = {.kind = kind}, .causal = causal, .dropout = 0.4, .dropout_seed = 3});
   call.in.stream = x[3];
   return run(find_attention(kind), call);
 }
@@ -220,8 +220,13 @@ std::vector<OpCase> fused_cases() {
                    return attention(x[0], x[1], x[2], {.mask = shift});
                  },
                  true});
-  all.push_back(
-      {"dropout of a huge value", {normal_input({1, 2}), normal_input({4, 2}), values, integer_values({}, {511})}, dropping<softmax_of, Score::dot>, true});
+  // The second key is dropped: the stream was chosen so.
+  const InputSpec wide = value_input({3, 6}, {1, 2, 3, 4, 5, 6, huge, huge, huge, huge, huge, huge, -1, 0.5, 3, 1, 2, 1});
+  const auto one_query = [&](double low) {
+    return std::vector<InputSpec>{uniform_input({1, 2}, low, 1), uniform_input({3, 2}, low, 1), wide, integer_values({}, {511})};
+  };
+  all.push_back({"dropout of a huge value", one_query(-1), dropping<softmax_of, Score::dot, false>, true});
+  all.push_back({"normalised linear, dropout of a huge value", one_query(0.1), dropping<linear_of, Score::dot, false>, true});
   all.push_back({"dropout of a row of NaN",
                  {value_input({4, 2}, {1, 0, 2, -1, 0.5, -1, not_a_number, 1}), normal_input({4, 2}), normal_input({4, 2}), integer_values({}, {500})},
                  dropping<softmax_of, Score::dot>,

@@ -62,6 +62,27 @@ double error(const T* got, const Row& wanted, long double scale) {
   return worst / static_cast<double>(std::numeric_limits<T>::epsilon());
 }
 
+// The logarithm of one weight a row, and its gradient, which reach no further than their rows. The largest error of either.
+template <class T>
+double check_one_place(Problem<T>& p, index_t offset) {
+  std::vector<std::int64_t> target;
+  for (index_t r = 0; r < p.rows; ++r) target.push_back(r % p.n);
+  Guarded<T> y(p.rows, offset), sums(2 * p.rows, offset);
+  table<T>().log_softmax_at(p.x.data(), p.rows, p.n, target.data(), y.data(), sums.data());
+  table<T>().log_softmax_at_backward(p.x.data(), y.data(), p.g.data(), sums.data(), p.rows, p.n, target.data(), p.z.data());
+  double worst = 0;
+  for (index_t r = 0; r < p.rows; ++r) {
+    Row gradient = softmax_of(p.row(p.x, r), 1);
+    const auto at = static_cast<std::size_t>(r % p.n);
+    worst = std::max(worst, error(y.data() + r, {std::log(gradient[at])}, 16));
+    for (auto& v : gradient) v *= -static_cast<long double>(p.g[r]);
+    gradient[at] += static_cast<long double>(p.g[r]);
+    worst = std::max(worst, error(p.z.data() + r * p.n, gradient, 16));
+  }
+  CHECK((y.surroundings_untouched() && sums.surroundings_untouched() && p.z.surroundings_untouched()));
+  return worst;
+}
+
 template <class T>
 void check_values(index_t rows, index_t n, index_t offset) {
   const T beta = static_cast<T>(3.5);
@@ -94,6 +115,8 @@ void check_values(index_t rows, index_t n, index_t offset) {
     take(4, error(log_sum.data() + r, {std::log(sum)}, 2));
   }
   CHECK((p.y.surroundings_untouched() && p.z.surroundings_untouched() && log_sum.surroundings_untouched()));
+
+  take(3, check_one_place(p, offset));
 
   for (index_t i = 0; i < rows * n; ++i) p.x[i] += T{3};  // far from sums of 0
   CHECK(table<T>().normalize(p.x.data(), rows, n, p.y.data()) == 0);

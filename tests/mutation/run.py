@@ -128,6 +128,10 @@ class Build:
         return program
 
 
+def described(m):
+    return f"{m.file}:{m.line}  {','.join(m.ops)}  {m.rule}  ->  {m.what}"
+
+
 def run_one(command, number, seconds):
     """(passed, output) of a command with one fault awake."""
     try:
@@ -188,6 +192,7 @@ def main():
     parser.add_argument("ops", nargs="*", help="only what concerns these ops (default: all)")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="build folder (default: build/release)")
     parser.add_argument("--file", action="append", default=[], help="only faults in this file, by its path from the root; may be given again")
+    parser.add_argument("--match", default="", help="only faults whose line in the list has this text")
     parser.add_argument("--sample", type=int, help="only so many faults, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="compilers or faults to run at once (default: 1)")
@@ -205,7 +210,8 @@ def main():
     set_equivalent_aside(mutants, not options.ops and not options.file)
     if options.list:
         for m in mutants:
-            print(f"{m.file}:{m.line}  {','.join(m.ops)}  {m.rule}  ->  {m.what}")
+            if options.match in described(m):
+                print(described(m))
         return 0
 
     build = Build(options.build.resolve())
@@ -219,13 +225,13 @@ def main():
         if not passed:
             sys.exit(f"fails with no fault awake: {command[0]}\n{output[-3000:]}")
 
-    valid = [m for m in mutants if not m.state]
+    valid = [m for m in mutants if not m.state and options.match in described(m)]
     if options.sample:
         valid = sorted(random.Random(options.seed).sample(valid, min(options.sample, len(valid))), key=lambda m: m.number)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for m, (m.state, m.by) in zip(valid, pool.map(lambda one: judge(one, check, tests), valid)):
             if not options.quiet or m.state == "survived":
-                print(f"{m.state:<9} {m.file}:{m.line}  {','.join(m.ops)}  {m.rule}  ->  {m.what}{'  [' + m.by + ']' if m.by else ''}", flush=True)
+                print(f"{m.state:<9} {described(m)}{'  [' + m.by + ']' if m.by else ''}", flush=True)
     survivors = [m for m in valid if m.state == "survived"]
     print_table(mutants)
     print(f"\n{len(valid)} faults in the rules of {len({op for m in valid for op in m.ops})} ops: {len(valid) - len(survivors)} killed, {len(survivors)} survived")

@@ -304,7 +304,7 @@ class File:
                 if text in ("+=", "-="):
                     self.plant_nothing(value, ops)
             elif text in ("set", "store", "store_partial", "put", "put_beside", "put_row") and following == "(":
-                for argument in split_at_commas(body[i + 2 : closing(body, i + 1)])[:3]:
+                for argument in split_at_commas(body[i + 2 : closing(body, i + 1)])[: 2 if text == "store_partial" else 3]:
                     if len(argument) > 1:
                         self.plant_in_number(argument, ops)
             i += 1

@@ -9,6 +9,7 @@
 
 #include "engine/ops/activation.hpp"
 #include "engine/ops/attention.hpp"
+#include "engine/ops/bits.hpp"
 #include "engine/ops/clustering_loss.hpp"
 #include "engine/ops/conv.hpp"
 #include "engine/ops/distance.hpp"
@@ -32,10 +33,9 @@ using namespace gradus::testing;
 
 namespace {
 
-// The ops of the headers that tests and users call; helpers of definitions have headers of their own.
-const std::set<std::string> public_headers = {"activation", "attention", "clustering_loss", "conv",          "distance", "dropout", "layout",        "linear",
-                                              "loss",       "maps",      "matmul",          "norms",         "quantize", "reduce",  "random_stream", "scan",
-                                              "sort",       "normalize", "elementwise",     "masked_product"};
+// Headers that definitions share; what tests and users call stands in all others.
+const std::set<std::string> internal_headers = {"attention_block", "attention_blocks",  "attention_parts", "define",   "distance_gradient", "loss_parts",
+                                                "map_rows",        "masked_accumulate", "reduce_rules",    "registry", "simplex_rows",      "windows"};
 
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream in(path);
@@ -67,8 +67,9 @@ std::set<std::string> parameters_of_all_ops() {
       function(R"(\n\[\[nodiscard\]\] \w+ (\w+)\(([^;]*)\);)"),
       parameter(R"(^\s*(?!\s|(?:const )?(?:Tensor|std::span<const Tensor|\w+Options|\w+Spec)\b)[\w:<> ]+[&\s]+(\w+)(?: =.*)?$)");
   std::set<std::string> all;
-  for (const std::string& header : public_headers) {
-    const std::string text = text_of(std::filesystem::path(GRADUS_SOURCE_DIR) / "engine/ops" / (header + ".hpp"));
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(GRADUS_SOURCE_DIR) / "engine/ops")) {
+    if (entry.path().extension() != ".hpp" || internal_headers.contains(entry.path().stem().string())) continue;
+    const std::string text = text_of(entry.path());
     for (std::sregex_iterator i(text.begin(), text.end(), structure), end; i != end; ++i) {
       const std::string name = (*i)[1], body = (*i)[2];
       for (std::sregex_iterator j(body.begin(), body.end(), member); j != end; ++j) all.insert(name + "." + (*j)[1].str());
@@ -328,6 +329,9 @@ void add_norms_and_linear(Table& t) {
     t.insert({"LinearOptions.activation", with<LinearOptions>(flat, layer, {}, {.activation = a})});
     t.insert({"activate.activation", {flat, [](auto& y) { return activate(y, Activation::none); }, [a](auto& y) { return activate(y, a); }}});
   }
+  const Tensor signs = Tensor::from(std::vector<index_t>{5, -2, 9}, {3, 1});
+  t.insert({"signed_sums_adjoint.d",
+            {numbers({3, 2}), [=](auto& y) { return signed_sums_adjoint(signs, y, 5); }, [=](auto& y) { return signed_sums_adjoint(signs, y, 6); }}});
   t.insert({"einsum.equation", {x, [](auto& y) { return einsum("bij->bj", y); }, [](auto& y) { return einsum("bij->bi", y); }}});
   t.insert({"cdist.p", {flat, [=](auto& y) { return cdist(y, w, 2); }, [=](auto& y) { return cdist(y, w, 1); }}});
   t.insert({"cdist.p", {flat, [=](auto& y) { return cdist(y, w, 2); }, [=](auto& y) { return cdist(y, w, inf); }}});

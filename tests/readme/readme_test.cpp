@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <vector>
 
@@ -81,4 +82,22 @@ TEST_CASE("every command of the README runs", "[readme]") {
     }
   }
   CHECK(ran >= 2);
+}
+
+TEST_CASE("every command of the README for its source folder runs", "[readme]") {
+  const std::vector<std::string> blocks = blocks_of("bash");
+  CHECK(blocks.size() >= 2);
+  if (fs::path(GRADUS_BINARY_DIR) != fs::path(source) / "build/release") {
+    WARN("skipped: the commands are about build/release, this is another build");
+    return;
+  }
+  if (std::system("python3 --version > /dev/null 2>&1") != 0) {
+    WARN("skipped: there is no python3");
+    return;
+  }
+  for (const std::string& block : blocks) {
+    const Outcome outcome = run("cd '" + source + "' && bash -e -o pipefail -c '" + std::regex_replace(block, std::regex("'"), "'\\''") + "' < /dev/null");
+    INFO(block << outcome.output);
+    CHECK(outcome.status == 0);
+  }
 }
